@@ -1,0 +1,107 @@
+"""All brokers' dead letters in one table, with payload and last error."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import RULES_VERSION, tables
+from deadletter.gold import pulsar, rabbitmq, zaqar
+from deadletter.gold.facts import SilverFacts
+from deadletter.rules import zaqar_store
+
+CAUSES = {
+    "delivery_limit": "delivery_limit",
+    "max_claim_count": "delivery_limit",
+    "max_redeliver_count": "delivery_limit",
+    "rejected": "rejected",
+    "expired": "ttl",
+    "maxlen": "length_limit",
+}
+
+
+def cause(reason: Column) -> Column:
+    """Why it died in one vocabulary for all brokers; ``other`` for a reason not known.
+
+    >>> df = spark.createDataFrame([("max_claim_count",), ("expired",), ("maxlen",), ("?",)], "reason string")
+    >>> df.select("reason", cause(F.col("reason")).alias("cause")).show()
+    +---------------+--------------+
+    |         reason|         cause|
+    +---------------+--------------+
+    |max_claim_count|delivery_limit|
+    |        expired|           ttl|
+    |         maxlen|  length_limit|
+    |              ?|         other|
+    +---------------+--------------+
+    """
+    known = F.create_map(*[F.lit(part) for pair in CAUSES.items() for part in pair])
+    return F.coalesce(F.try_element_at(known, reason), F.lit("other"))
+
+
+def dead_letters(
+    facts: SilverFacts, events: DataFrame, habits: zaqar_store.Habits = zaqar_store.REDIS
+) -> DataFrame:
+    """Rows of ``gold.dead_letters`` without their pattern (``pattern_id`` is null).
+
+    ``events`` are rows of ``bronze.queue_events``, where payloads stay.
+    """
+    parts = [
+        _complete(zaqar.deaths(facts, habits), "zaqar", reason="max_claim_count", evidence="derived"),
+        _complete(rabbitmq.deaths(facts), "rabbitmq", evidence="observed"),
+        _complete(pulsar.deaths(facts), "pulsar", evidence="observed"),
+    ]
+    dead = parts[0].unionByName(parts[1]).unionByName(parts[2])
+    return _with_payload(_with_error(dead, facts), facts, events)
+
+
+def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
+    """The deaths with every column of the table; what the broker does not tell is null."""
+    given = set(deaths.columns)
+    constants = {"system": system, "subscription": "", "rules_version": RULES_VERSION} | constants
+
+    def value(column: tables.Column) -> Column:
+        if column.name in given:
+            return F.col(column.name)
+        return F.lit(constants.get(column.name)).cast(column.type)
+
+    return deaths.select(*[value(column).alias(column.name) for column in tables.DEAD_LETTERS.columns])
+
+
+def _with_error(dead: DataFrame, facts: SilverFacts) -> DataFrame:
+    """Add the cause and the last error that a consumer gave."""
+    last = F.try_element_at(F.filter("failures", lambda f: f["error"].isNotNull()), F.lit(-1))
+    errors = facts.state.where(F.size("failures") > 0).select(*tables.MESSAGE_KEY, last["error"].alias("last_error"))
+    return (
+        dead.join(errors, list(tables.MESSAGE_KEY), "left")
+        .withColumns({"error": F.col("last_error"), "cause": cause(F.col("reason"))})
+        .drop("last_error")
+    )
+
+
+def payload(system: Column, raw: Column, position: Column) -> Column:
+    """The message's body from the raw event that shows it, ``position`` counting within a Zaqar post."""
+    bodies = F.from_json(
+        F.get_json_object(raw, "$.request_body"), "struct<messages:array<struct<body:string>>>"
+    )["messages"]
+    return F.when(system == "zaqar", F.get(bodies, position)["body"]).otherwise(
+        F.get_json_object(raw, "$.payload")
+    )
+
+
+def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
+    """Take each payload from its post; where that was not seen, from the event that shows the death."""
+    posts = facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')").select(
+        "system",
+        "tenant",
+        "queue",
+        "message_id",
+        F.col("posted.event_id").alias("post_event_id"),
+        F.col("posted.position").alias("position"),
+    )
+    raw = events.select(F.col("event_id").alias("raw_event_id"), "raw").dropDuplicates(["raw_event_id"])
+    shown = F.coalesce("post_event_id", "event_id")
+    joined = dead.join(posts, ["system", "tenant", "queue", "message_id"], "left").join(
+        raw, shown == F.col("raw_event_id"), "left"
+    )
+    body = payload(F.col("system"), F.col("raw"), F.coalesce("position", F.lit(0)))
+    return joined.withColumn("payload", body).select(*tables.DEAD_LETTERS.column_names)

@@ -1,0 +1,74 @@
+"""Pulsar's dead letters: what lies in the dead letter topics."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.gold.facts import SilverFacts
+from deadletter.rules.policy import policy_at
+from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+
+
+def deaths(facts: SilverFacts) -> DataFrame:
+    """Rows of ``tenant, queue, subscription, message_id, dead_letter_queue, dead_letter_message_id, reason,
+    claim_count, max_deliveries, posted_at, dead_lettered_at, event_id``: one a message and subscription.
+    """
+    state = facts.state.where("system = 'pulsar'")
+    posts = state.where("subscription = '' AND posted IS NOT NULL").select(
+        "tenant", "queue", "message_id", F.col("posted.time").alias("posted_at")
+    )
+    received = state.where("subscription != ''").select(*MESSAGE_KEY, "deliveries")
+    policy = policy_at(F.col("policies"), F.col("dead_lettered_at"))
+    return (
+        told_deaths(state, facts.policies)
+        .join(received, list(MESSAGE_KEY), "left")
+        .join(posts, ["tenant", "queue", "message_id"], "left")
+        .join(facts.policies, list(QUEUE_KEY), "left")
+        .select(
+            "tenant",
+            "queue",
+            "subscription",
+            "message_id",
+            "dead_letter_queue",
+            "dead_letter_message_id",
+            "reason",
+            F.coalesce(F.size("deliveries"), F.lit(0)).cast("bigint").alias("claim_count"),
+            policy["max_deliveries"].alias("max_deliveries"),
+            "posted_at",
+            "dead_lettered_at",
+            "event_id",
+        )
+    )
+
+
+def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
+    """The earliest death of each message and subscription that a dead letter topic shows.
+
+    The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
+    to this dead letter topic, else the one in the topic's default name (PIP-22: ``<topic>-<subscription>-DLQ``).
+    """
+    told = state.select("system", "tenant", "queue", "subscription", "message_id", F.explode("deaths").alias("death"))
+    told = told.select("system", "tenant", "queue", "subscription", "message_id", "death.*")
+    by_policy = policies.where("system = 'pulsar'").select(
+        "tenant",
+        "queue",
+        F.col("subscription").alias("policy_subscription"),
+        F.explode(F.array_distinct(F.transform("policies", lambda p: p["dead_letter_queue"]))).alias("dead_letter_queue"),
+    )
+    default = F.expr(
+        "CASE WHEN startswith(dead_letter_queue, concat(queue, '-')) AND endswith(dead_letter_queue, '-DLQ')"
+        " THEN substring(dead_letter_queue, length(queue) + 2, length(dead_letter_queue) - length(queue) - 5) END"
+    )
+    subscription = F.coalesce(
+        F.nullif("subscription", F.lit("")), F.col("policy_subscription"), default, F.lit("")
+    )
+    death = F.min(F.struct("time", "event_id", "reason", "dead_letter_queue", "dead_letter_message_id"))
+    return (
+        told.join(by_policy, ["tenant", "queue", "dead_letter_queue"], "left")
+        .withColumn("subscription", subscription)
+        .groupBy(*MESSAGE_KEY)
+        .agg(death.alias("death"))
+        .select(*MESSAGE_KEY, "death.*")
+        .withColumnRenamed("time", "dead_lettered_at")
+    )

@@ -1,0 +1,198 @@
+"""Zaqar's dead letters: derived, because the broker tells nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.gold.facts import SilverFacts
+from deadletter.rules import zaqar as rules
+from deadletter.rules import zaqar_store
+from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.tables import QUEUE_KEY
+
+_QUEUE = ["tenant", "queue"]
+_ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64()}
+
+
+def deaths(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
+    """Rows of ``tenant, queue, message_id, dead_letter_queue, claim_count, max_deliveries, posted_at,
+    dead_lettered_at, expires_at, removed_at, event_id``: every message that a claim attempt moved.
+    """
+    state = facts.state.where("system = 'zaqar'").join(facts.policies, list(QUEUE_KEY), "left")
+    state = state.withColumn("posted", F.coalesce("posted", _unseen_post()))
+    candidates = exhausted(state)
+    messages = with_claims(candidates, state, facts)
+    attempts = counting_attempts(facts, state, candidates)
+    moved = _replay(messages, attempts, habits)
+    return _with_removal(moved, state, facts)
+
+
+def _unseen_post() -> Column:
+    """A message whose post was not seen was there before it was first seen."""
+    fields = {
+        "time": F.col("seen"),
+        "event_id": F.lit(""),
+        "position": F.lit(0),
+        "ttl": F.lit(None).cast("bigint"),
+        "delay": F.lit(None).cast("bigint"),
+        "producer": F.lit(None).cast("string"),
+    }
+    return F.when(F.col("seen").isNotNull(), F.struct(*[value.alias(name) for name, value in fields.items()]))
+
+
+def place(posted: Column) -> Column:
+    """A message's place in its queue as an ordering text: time of the post, then place in it."""
+    return F.concat_ws(
+        ":",
+        F.lpad(F.unix_micros(posted["time"]).cast("string"), 17, "0"),
+        posted["event_id"],
+        F.lpad(posted["position"].cast("string"), 6, "0"),
+    )
+
+
+def exhausted(state: DataFrame) -> DataFrame:
+    """The messages that reached the lowest limit their queue ever had; only these can have been moved."""
+    counted = F.filter(
+        "deliveries", lambda d: rules.counts_claims(policy_at(F.col("policies"), d["time"]))
+    )
+    return state.withColumn("counted", counted).where(
+        F.size("counted") >= rules.lowest_limit(F.col("policies"))
+    )
+
+
+def with_claims(candidates: DataFrame, state: DataFrame, facts: SilverFacts) -> DataFrame:
+    """The candidates as :data:`zaqar_store.MESSAGE_INPUT`, with every claim that took them in any queue."""
+    candidates = candidates.withColumns(
+        {
+            "policy": policy_at(F.col("policies"), F.col("posted.time")),
+            "emptied": emptied_after(F.col("policies"), F.col("posted.time")),
+        }
+    )
+    policy = F.col("policy")
+    messages = candidates.select(
+        *_QUEUE,
+        "message_id",
+        place(F.col("posted")).alias("place"),
+        F.unix_micros("posted.time").alias("posted"),
+        rules.effective_ttl(F.col("posted.ttl"), policy).alias("ttl"),
+        rules.effective_delay(F.col("posted.delay"), policy).alias("delay"),
+        F.unix_micros(F.least(F.col("settled.time"), F.col("emptied"))).alias("settled"),
+        F.transform("counted", lambda d: F.unix_micros(d["time"])).alias("counted"),
+        F.transform("deliveries", lambda d: d["event_id"]).alias("granted"),
+    )
+    grants = (
+        state.select("tenant", "queue", "message_id", F.explode("deliveries").alias("delivery"))
+        .join(messages.select("tenant", "message_id").distinct(), ["tenant", "message_id"], "left_semi")
+        .select("tenant", "queue", "message_id", F.col("delivery.claim_id").alias("claim_id"))
+    )
+    taken = (
+        grants.join(facts.claims.where("system = 'zaqar'"), ["tenant", "queue", "claim_id"])
+        .groupBy("tenant", "message_id")
+        .agg(F.collect_list(_claim()).alias("claims"))
+    )
+    return messages.join(taken, ["tenant", "message_id"], "left").select(*_names(zaqar_store.MESSAGE_INPUT))
+
+
+def _claim() -> Column:
+    return F.struct("claim_id", _term(F.col("claimed")).alias("claimed"), *_claim_end())
+
+
+def _claim_end() -> tuple[Column, Column]:
+    released = F.when(
+        F.col("released").isNotNull(), F.struct(F.unix_micros("released.time").alias("time"))
+    )
+    return F.transform("renewals", _term).alias("renewals"), released.alias("released")
+
+
+def _term(step: Column) -> Column:
+    term = F.struct(F.unix_micros(step["time"]).alias("time"), step["ttl"].alias("ttl"), step["grace"].alias("grace"))
+    return F.when(step.isNotNull(), term)
+
+
+def counting_attempts(facts: SilverFacts, state: DataFrame, candidates: DataFrame) -> DataFrame:
+    """The attempts that can have moved a message, as :data:`zaqar_store.ATTEMPT_INPUT`."""
+    policy = policy_at(F.col("policies"), F.col("time"))
+    attempts = (
+        facts.attempts.where("system = 'zaqar' AND limit > granted")
+        .join(candidates.select(*_QUEUE).distinct(), _QUEUE, "left_semi")
+        .join(facts.policies.where("system = 'zaqar'").select(*_QUEUE, "policies"), _QUEUE)
+        .withColumn("policy", policy)
+        .where(rules.counts_claims(F.col("policy")))
+    )
+    first = (
+        state.select(*_QUEUE, place(F.col("posted")).alias("place"), F.explode("deliveries").alias("delivery"))
+        .groupBy(*_QUEUE, F.col("delivery.event_id").alias("event_id"))
+        .agg(F.min("place").alias("first_granted"))
+    )
+    claims = facts.claims.where("system = 'zaqar'").select(*_QUEUE, "claim_id", *_claim_end())
+    return (
+        attempts.join(first, [*_QUEUE, "event_id"], "left")
+        .join(claims, [*_QUEUE, "claim_id"], "left")
+        .withColumn("time", F.unix_micros("time"))
+        .select("*", "policy.max_deliveries", "policy.dead_letter_queue", "policy.dead_letter_ttl")
+        .select(*_names(zaqar_store.ATTEMPT_INPUT))
+    )
+
+
+def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits) -> DataFrame:
+    def one_queue(left: pa.Table, right: pa.Table) -> pa.Table:
+        moved = zaqar_store.moves(left.to_pylist(), right.to_pylist(), habits)
+        return pa.Table.from_pylist(moved, schema=output)
+
+    output = pa.schema(
+        [(name, _ARROW_TYPES[kind]) for name, kind in _fields(zaqar_store.MOVE_OUTPUT)]
+    )
+    grouped = messages.groupBy(*_QUEUE).cogroup(attempts.groupBy(*_QUEUE))
+    return grouped.applyInArrow(one_queue, schema=zaqar_store.MOVE_OUTPUT)
+
+
+def _fields(schema: str) -> Iterator[tuple[str, str]]:
+    for part in schema.split(", "):
+        name, kind = part.split(" ", 1)
+        yield name, kind
+
+
+def _names(schema: str) -> list[str]:
+    return [name for name, _ in _fields(schema)]
+
+
+def _with_removal(moved: DataFrame, state: DataFrame, facts: SilverFacts) -> DataFrame:
+    """Add when each message was deleted from its dead letter queue, by whatever way."""
+    there = state.select(
+        "tenant",
+        F.col("queue").alias("dead_letter_queue"),
+        "message_id",
+        F.col("settled.time").alias("deleted_there"),
+    )
+    here = state.select(
+        "tenant", "queue", "message_id", F.col("posted.time").alias("posted_at"), F.col("settled.time").alias("deleted")
+    )
+    target = facts.policies.where("system = 'zaqar'").select(
+        "tenant", F.col("queue").alias("dead_letter_queue"), F.col("policies").alias("target_policies")
+    )
+    died = F.timestamp_micros("died")
+    deletions = [F.when(F.col(name) > died, F.col(name)) for name in ("deleted", "deleted_there")]
+    emptied = emptied_after(F.col("target_policies"), died)
+    joins = [
+        (here, ["tenant", "queue", "message_id"]),
+        (there, ["tenant", "dead_letter_queue", "message_id"]),
+        (target, ["tenant", "dead_letter_queue"]),
+    ]
+    joined = reduce(lambda df, join: df.join(*join, "left"), joins, moved)
+    return joined.select(
+        *_QUEUE,
+        "message_id",
+        "dead_letter_queue",
+        "claim_count",
+        "max_deliveries",
+        "posted_at",
+        died.alias("dead_lettered_at"),
+        F.timestamp_micros("expires").alias("expires_at"),
+        F.least(*deletions, emptied).alias("removed_at"),
+        "event_id",
+    )

@@ -1,0 +1,55 @@
+"""All brokers together: the one list of what can be parsed."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.parsing import pulsar, rabbitmq, zaqar
+from deadletter.parsing.facts import Facts
+
+BROKERS = {module.SYSTEM: module for module in (zaqar, rabbitmq, pulsar)}
+EVENT_COLUMNS = ("event_id", "system", "raw", "source_file", "captured_at", "reasons", "silent")
+
+
+def parse(bronze: DataFrame, systems: list[str]) -> tuple[Facts, list[DataFrame]]:
+    """The facts of bronze rows, for the ``systems`` that occur in them, and what was persisted for it.
+
+    Rows of other systems come back in ``events`` with a reason and no facts.
+    """
+    persisted = []
+    known = [name for name in BROKERS if name in systems] or [zaqar.SYSTEM]
+    parts = []
+    for name in known:
+        parsed = BROKERS[name].parse(bronze).persist()
+        persisted.append(parsed)
+        parts.append(_with_event_columns(BROKERS[name].facts(parsed)))
+    facts = reduce(Facts.union, parts)
+    others = [name for name in systems if name not in BROKERS]
+    if others:
+        facts = Facts(facts.events.unionByName(unknown_system(bronze)), *list(vars(facts).values())[1:])
+    return facts, persisted
+
+
+def _with_event_columns(facts: Facts) -> Facts:
+    return Facts(facts.events.select(*EVENT_COLUMNS), *list(vars(facts).values())[1:])
+
+
+def unknown_system(bronze: DataFrame) -> DataFrame:
+    """Rows of a landing folder that names no broker, each with its reason."""
+    reason = F.concat(
+        F.lit("unknown_system: the landing folder is '"),
+        F.col("system"),
+        F.lit(f"', not one of {', '.join(BROKERS)}; move the file into one of these"),
+    )
+    return bronze.where(~F.col("system").isin(*BROKERS)).select(
+        "event_id",
+        "system",
+        "raw",
+        "source_file",
+        "captured_at",
+        F.array(reason).alias("reasons"),
+        F.lit(False).alias("silent"),
+    )

@@ -1,0 +1,94 @@
+"""The facts an event can tell, and the shapes they have before they are merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+
+MESSAGE_FACT = {
+    "tenant": "string",
+    "queue": "string",
+    "subscription": "string",
+    "message_id": "string",
+    "created_at": "timestamp",
+    "posted": tables.POSTED,
+    "delivery": tables.DELIVERY,
+    "settled": tables.SETTLED,
+    "failure": tables.FAILURE,
+    "death": tables.DEATH,
+}
+"""One fact about one message: its key, when it was created as far as the event tells, and what happened."""
+
+MESSAGE_FACTS = f"array<struct<{','.join(f'{name}:{kind}' for name, kind in MESSAGE_FACT.items())}>>"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a batch of raw events says, one DataFrame a kind.
+
+    ``events``: every parsed event with ``event_id, system, raw, source_file, captured_at, reasons, silent``;
+    ``messages``: rows of :data:`MESSAGE_FACT` with ``system``; ``claims``, ``attempts`` and ``policies`` have
+    the columns of their silver tables.
+    """
+
+    events: DataFrame
+    messages: DataFrame
+    claims: DataFrame
+    attempts: DataFrame
+    policies: DataFrame
+
+    def union(self, other: Facts) -> Facts:
+        """Return both brokers' facts together."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Facts(*[mine.unionByName(theirs) for mine, theirs in pairs])
+
+
+def message_fact(**parts: str) -> str:
+    """SQL for one message fact; the parts not named are null.
+
+    >>> message_fact(queue="'q'")[:60]
+    "named_struct('tenant', CAST(tenant AS string), 'queue', CAST"
+    """
+    values = {"tenant": "tenant", "subscription": "''"} | parts
+    unknown = set(values) - set(MESSAGE_FACT)
+    if unknown:
+        raise ValueError(f"no such fact: {sorted(unknown)}")
+    fields = (f"'{name}', CAST({values.get(name, 'NULL')} AS {kind})" for name, kind in MESSAGE_FACT.items())
+    return f"named_struct({', '.join(fields)})"
+
+
+def reasons(rules: dict[str, str]) -> Column:
+    """The array of all rules an event breaks; ``rules`` maps ``code: explanation`` to a SQL predicate.
+
+    A predicate that is null counts as not broken.
+    """
+    broken = [F.when(F.expr(predicate), F.lit(reason)) for reason, predicate in rules.items()]
+    return F.array_compact(F.array(*broken))
+
+
+def explode_messages(events: DataFrame) -> DataFrame:
+    """Rows of :data:`MESSAGE_FACT` plus ``system`` from ``events`` with an array column ``facts``."""
+    return (
+        events.where("size(reasons) = 0")
+        .select("system", F.explode("facts").alias("fact"))
+        .select("system", *[F.col(f"fact.{name}").alias(name) for name in MESSAGE_FACT])
+    )
+
+
+def rows_of(events: DataFrame, table: tables.Table, kinds: list[str], values: dict[str, str]) -> DataFrame:
+    """Rows of a silver table from the events of ``kinds``: each column's SQL is in ``values``, else null."""
+    columns = [
+        F.expr(f"CAST({values.get(column.name, 'NULL')} AS {column.type})").alias(column.name)
+        for column in table.columns
+    ]
+    return events.where(F.col("kind").isin(kinds) & (F.size("reasons") == 0)).select(*columns)
+
+
+def union_all(frames: list[DataFrame]) -> DataFrame:
+    """All frames together, columns by name."""
+    return reduce(DataFrame.unionByName, frames)

@@ -1,0 +1,185 @@
+"""Apache Pulsar: what producers and consumers did, and what lies in the dead letter topics.
+
+One object a client operation: ``send``, ``receive``, ``acknowledge``, ``negative_acknowledge``,
+``subscribe``, and ``dead_letter`` for a message read from a dead letter topic.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.parsing.envelope import ENVELOPE_RULES, read_envelope
+from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
+
+SYSTEM = "pulsar"
+FIELDS = {
+    name: name
+    for name in (
+        "operation",
+        "topic",
+        "subscription",
+        "consumer",
+        "producer",
+        "payload",
+        "properties",
+        "error",
+        "redelivery_count",
+        "publish_timestamp",
+        "deliver_after_s",
+        "dead_letter_policy",
+    )
+} | {"raw_id": "message_id"}
+
+OPERATIONS = ("send", "receive", "acknowledge", "negative_acknowledge", "subscribe", "dead_letter")
+ON_MESSAGES = "('send', 'receive', 'acknowledge', 'negative_acknowledge', 'dead_letter')"
+BY_CONSUMERS = "('receive', 'acknowledge', 'negative_acknowledge', 'subscribe')"
+
+RULES = ENVELOPE_RULES | {
+    "unknown_operation: operation is not one of " + ", ".join(OPERATIONS): (
+        "readable AND NOT coalesce(operation IN (" + ", ".join(f"'{name}'" for name in OPERATIONS) + "), false)"
+    ),
+    "bad_topic: a topic is named persistent://tenant/namespace/topic": "kind IS NOT NULL AND coalesce(tenant, '') = ''",
+    "no_subscription: the consumer's subscription is missing": (
+        f"kind IN {BY_CONSUMERS} AND coalesce(subscription, '') = ''"
+    ),
+    "bad_message_id: a message id is ledger:entry:partition[:batch]": (
+        f"kind IN {ON_MESSAGES} AND message_id IS NULL"
+    ),
+    "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC": (
+        "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
+    ),
+    "bad_redelivery_count: redelivery_count is not a whole number from 0": (
+        "kind = 'receive' AND NOT coalesce(try_cast(redelivery_count AS bigint) >= 0, false)"
+    ),
+    "bad_publish_timestamp: publish_timestamp is not in milliseconds since 1970": (
+        "kind IN ('receive', 'dead_letter') AND published IS NULL"
+    ),
+    "bad_delay: deliver_after_s is not a number from 0": (
+        "kind = 'send' AND deliver_after_s IS NOT NULL AND NOT coalesce(try_cast(deliver_after_s AS double) >= 0, false)"
+    ),
+    "bad_policy: maxRedeliverCount is not a whole number from 0": (
+        "kind = 'subscribe' AND policy['maxRedeliverCount'] IS NOT NULL"
+        " AND NOT coalesce(try_cast(policy['maxRedeliverCount'] AS bigint) >= 0, false)"
+    ),
+}
+
+
+def message_id(text: str) -> str:
+    """SQL that brings a message id to ``ledger:entry:partition``, with ``:batch`` where it is one of a batch.
+
+    The C++ and Python clients write ``(5,0,-1,-1)``, the Java client ``10:3:-1`` (brokers' own forms).
+    Null where the text is neither.
+    """
+    parts = f"regexp_extract_all({text}, '-?[0-9]+', 0)"
+    form = r"^([(][0-9]+,[0-9]+,-?[0-9]+(,-?[0-9]+)?[)]|[0-9]+:[0-9]+:-?[0-9]+(:-?[0-9]+)?)$"
+    batch = f"CASE WHEN NOT startswith(coalesce(get({parts}, 3), '-'), '-') THEN concat(':', get({parts}, 3)) ELSE '' END"
+    return f"CASE WHEN {text} RLIKE '{form}' THEN concat(array_join(slice({parts}, 1, 3), ':'), {batch}) END"
+
+
+def topic_tenant(topic: str) -> str:
+    """SQL for ``tenant/namespace`` of a topic's full name; empty where it is none."""
+    return f"regexp_extract({topic}, '^(?:non-)?persistent://([^/]+/[^/]+)/.+$', 1)"
+
+
+def parse(bronze: DataFrame) -> DataFrame:
+    """Pulsar's bronze rows with what each operation says: ``kind``, its parts, ``facts`` and ``reasons``."""
+    events = read_envelope(bronze, SYSTEM, FIELDS)
+    events = events.withColumns(
+        {
+            "readable": F.expr("event._corrupt IS NULL AND startswith(ltrim(raw), '{')"),
+            "kind": F.when(F.col("operation").isin(*OPERATIONS), F.col("operation")),
+            "tenant": F.expr(topic_tenant("topic")),
+            "message_id": F.expr(message_id("raw_id")),
+            "property_map": F.expr("coalesce(from_json(properties, 'map<string,string>'), map())"),
+            "policy": F.expr("from_json(dead_letter_policy, 'map<string,string>')"),
+            "published": F.expr("timestamp_millis(try_cast(publish_timestamp AS bigint))"),
+        }
+    )
+    events = events.withColumns(
+        {
+            "origin_id": F.expr(message_id("property_map['ORIGIN_MESSAGE_ID']")),
+            "origin_tenant": F.expr(topic_tenant("property_map['REAL_TOPIC']")),
+        }
+    )
+    return events.withColumns(
+        {"reasons": reasons(RULES), "silent": F.lit(False), "facts": F.expr(_facts())}
+    )
+
+
+def _facts() -> str:
+    """SQL for the array with the one message fact of an operation; empty for a subscribe."""
+    here = {"queue": "topic", "message_id": "message_id"}
+    mine = here | {"subscription": "subscription"}
+    moment = "'time', time, 'event_id', event_id"
+    send = message_fact(
+        **here,
+        created_at="time",
+        posted=(
+            f"named_struct({moment}, 'position', 0, 'ttl', NULL, "
+            "'delay', CAST(try_cast(deliver_after_s AS double) AS bigint), 'producer', producer)"
+        ),
+    )
+    receive = message_fact(
+        **mine,
+        created_at="published",
+        delivery=(
+            f"named_struct({moment}, 'claim_id', NULL, 'consumer', consumer, "
+            "'broker_count', try_cast(redelivery_count AS bigint))"
+        ),
+    )
+    acknowledge = message_fact(
+        **mine, settled=f"named_struct({moment}, 'claim_id', NULL, 'how', 'acknowledge')"
+    )
+    negative = message_fact(**mine, failure=f"named_struct({moment}, 'consumer', consumer, 'error', error)")
+    # which subscription it died in may be known only by the subscriptions' policies: gold finds it
+    died = message_fact(
+        tenant="origin_tenant",
+        queue="property_map['REAL_TOPIC']",
+        subscription="coalesce(property_map['REAL_SUBSCRIPTION'], '')",
+        message_id="origin_id",
+        death=(
+            "named_struct('time', published, 'event_id', event_id, 'reason', 'max_redeliver_count', "
+            "'dead_letter_queue', topic, 'dead_letter_message_id', message_id, 'count', NULL)"
+        ),
+    )
+    return (
+        f"CASE kind WHEN 'send' THEN array({send}) WHEN 'receive' THEN array({receive})"
+        f" WHEN 'acknowledge' THEN array({acknowledge}) WHEN 'negative_acknowledge' THEN array({negative})"
+        f" WHEN 'dead_letter' THEN array({died}) ELSE array() END"
+    )
+
+
+def facts(parsed: DataFrame) -> Facts:
+    """The facts of parsed operations."""
+    policies = rows_of(
+        parsed,
+        tables.QUEUE_POLICIES,
+        ["subscribe"],
+        {
+            "system": "system",
+            "tenant": "tenant",
+            "queue": "topic",
+            "subscription": "subscription",
+            "valid_from": "time",
+            "event_id": "event_id",
+            "kind": "'subscribed'",
+            "max_deliveries": "CAST(policy['maxRedeliverCount'] AS bigint)",
+            "dead_letter_queue": (
+                "CASE WHEN policy IS NOT NULL THEN "
+                "coalesce(policy['deadLetterTopic'], concat(topic, '-', subscription, '-DLQ')) END"
+            ),
+            "default_delay": "0L",
+            "consumer": "consumer",
+            "attributes": "dead_letter_policy",
+        },
+    )
+    none = parsed.where("false")
+    return Facts(
+        parsed,
+        explode_messages(parsed),
+        rows_of(none, tables.CLAIMS, [], {}),
+        rows_of(none, tables.CLAIM_ATTEMPTS, [], {}),
+        policies,
+    )

@@ -1,0 +1,248 @@
+"""OpenStack Zaqar: HTTP exchanges of the messaging API (v1.1 and v2) as a tap saw them.
+
+An exchange is one request with its response: ``method, path, query, project_id, client_id,
+request_body, status, response_body``. Only what the broker granted (2xx) is a fact.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.parsing.envelope import ENVELOPE_RULES, read_envelope
+from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
+
+SYSTEM = "zaqar"
+MAX_MESSAGE_DELAY = 900
+"""``max_message_delay`` unless configured, seconds (Delayed Queues, implementation step 1)."""
+DEFAULT_CLAIM_LIMIT = 10
+DEFAULT_CLAIM_TTL = 300
+DEFAULT_CLAIM_GRACE = 60
+DEFAULT_MESSAGE_TTL = 3600
+
+FIELDS = {
+    name: name
+    for name in (
+        "method",
+        "path",
+        "query",
+        "project_id",
+        "client_id",
+        "request_body",
+        "status",
+        "response_body",
+    )
+}
+PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+))?)?/?$"
+POST_BODY = "struct<messages:array<struct<ttl:string,delay:string,body:string>>>"
+GRANTED = (
+    "struct<messages:array<struct<id:string,href:string,claim_id:string,age:string,ttl:string,claim_count:string>>>"
+)
+
+KINDS = {
+    "declare": "method = 'PUT' AND part = '' AND code = 201",
+    "update": "method = 'PATCH' AND part = '' AND code = 200",
+    "delete_queue": "method = 'DELETE' AND part = '' AND code = 204",
+    "purge": "method = 'POST' AND part = 'purge' AND code = 204",
+    "post": "method = 'POST' AND part = 'messages' AND item = '' AND code = 201",
+    "pop": "method = 'DELETE' AND part = 'messages' AND item = '' AND query_map['pop'] IS NOT NULL AND code IN (200, 204)",
+    "delete": "method = 'DELETE' AND part = 'messages' AND query_map['pop'] IS NULL AND code = 204",
+    "claim": "method = 'POST' AND part = 'claims' AND item = '' AND code IN (200, 201, 204)",
+    "renew": "method = 'PATCH' AND part = 'claims' AND item != '' AND code = 204",
+    "release": "method = 'DELETE' AND part = 'claims' AND item != '' AND code = 204",
+}
+"""What each exchange that says something about messages looks like."""
+
+RULES = ENVELOPE_RULES | {
+    "no_method: method is missing": "readable AND method IS NULL",
+    "unknown_method: method is not one of the API's": (
+        "readable AND method NOT IN ('GET', 'HEAD', 'PUT', 'POST', 'PATCH', 'DELETE')"
+    ),
+    "no_path: path is missing": "readable AND path IS NULL",
+    "unknown_path: path is not one of the messaging API's": (
+        r"readable AND path IS NOT NULL AND NOT (path RLIKE '^/v(1|1\\.1|2)(/|$)')"
+    ),
+    "bad_queue_name: a queue's name has 1 to 64 letters, digits, _ and -": (
+        r"readable AND path RLIKE '^/v(1|1\\.1|2)/queues/' AND NOT (queue RLIKE '^[A-Za-z0-9_-]{1,64}$')"
+    ),
+    "no_tenant: project_id is missing": "readable AND project_id IS NULL",
+    "bad_status: status is not an HTTP status": "readable AND (code IS NULL OR code NOT BETWEEN 100 AND 599)",
+    "bad_request_body: the request's messages do not read": (
+        "kind = 'post' AND (posts IS NULL OR exists(posts, m -> m IS NULL))"
+    ),
+    "resources_do_not_match: the response names another number of messages than the request": (
+        "kind = 'post' AND posts IS NOT NULL AND (resources IS NULL OR size(posts) != size(resources))"
+    ),
+    "bad_ttl: a TTL is a whole number of seconds above 0": (
+        "exists(posts, m -> m.ttl IS NOT NULL AND NOT coalesce(try_cast(m.ttl AS bigint) > 0, false))"
+    ),
+    f"bad_delay: a delay is a whole number of seconds from 0 to {MAX_MESSAGE_DELAY}": (
+        "exists(posts, m -> m.delay IS NOT NULL AND NOT "
+        f"coalesce(try_cast(m.delay AS bigint) BETWEEN 0 AND {MAX_MESSAGE_DELAY}, false))"
+    ),
+    "bad_claim: a claim's limit, TTL or grace is not a whole number of seconds from 0": (
+        "kind IN ('claim', 'pop', 'renew') AND (claim_limit IS NULL OR claim_ttl IS NULL OR claim_grace IS NULL"
+        " OR claim_limit < 0 OR claim_ttl < 0 OR claim_grace < 0)"
+    ),
+    "bad_response_body: the response's messages do not read": (
+        "kind IN ('claim', 'pop') AND code != 204 AND (granted IS NULL OR exists(granted, m -> m.id IS NULL))"
+    ),
+    "no_claim_id: the response does not name its claim": (
+        "kind IN ('claim', 'pop') AND size(granted) > 0 AND claim_id IS NULL"
+    ),
+    "bad_policy: a limit, TTL or delay of the queue is not a whole number from 0": (
+        "kind IN ('declare', 'update') AND (metadata IS NULL OR exists(array('_max_claim_count', "
+        "'_dead_letter_queue_messages_ttl', '_default_message_ttl', '_default_message_delay'), name -> "
+        "metadata[name] IS NOT NULL AND NOT coalesce(try_cast(metadata[name] AS bigint) >= 0, false)))"
+    ),
+}
+
+
+def parse(bronze: DataFrame) -> DataFrame:
+    """Zaqar's bronze rows with what each exchange says: ``kind``, its parts, ``facts`` and ``reasons``."""
+    events = read_envelope(bronze, SYSTEM, FIELDS)
+    events = events.withColumns(
+        {
+            "readable": F.expr("event._corrupt IS NULL AND startswith(ltrim(raw), '{')"),
+            "tenant": F.col("project_id"),
+            "queue": F.regexp_extract("path", PATH, 1),
+            "part": F.regexp_extract("path", PATH, 2),
+            "item": F.regexp_extract("path", PATH, 3),
+            "code": F.expr("try_cast(status AS int)"),
+            "query_map": F.expr("coalesce(from_json(query, 'map<string,string>'), map())"),
+        }
+    )
+    kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
+    events = events.withColumn("kind", kind).withColumns(_parts())
+    events = events.withColumn("claim_id", F.expr(_CLAIM_ID))
+    return events.withColumns(
+        {"reasons": reasons(RULES), "silent": F.col("kind").isNull(), "facts": F.expr(_facts())}
+    )
+
+
+_CLAIM_ID = r"coalesce(nullif(regexp_extract(get(granted, 0).href, 'claim_id=([^&]+)', 1), ''), get(granted, 0).claim_id)"
+
+
+def _parts() -> dict:
+    """The request's and response's parts that facts are made of; null where the exchange has none."""
+    pop = "kind = 'pop'"
+    asked = "CASE WHEN kind IN ('claim', 'renew') THEN from_json(request_body, 'map<string,string>') END"
+    metadata = "CASE kind WHEN 'declare' THEN request_body WHEN 'update' THEN response_body END"
+    return {
+        "posts": F.expr(f"CASE WHEN kind = 'post' THEN from_json(request_body, '{POST_BODY}').messages END"),
+        "resources": F.expr(
+            "CASE WHEN kind = 'post' THEN from_json(response_body, 'struct<resources:array<string>>').resources END"
+        ),
+        "granted": F.expr(
+            "CASE WHEN kind IN ('claim', 'pop') THEN"
+            f" CASE WHEN code = 204 THEN array() ELSE from_json(response_body, '{GRANTED}').messages END END"
+        ),
+        "metadata": F.expr(f"from_json(coalesce({metadata}, '{{}}'), 'map<string,string>')"),
+        "claim_limit": F.expr(
+            f"CASE WHEN {pop} THEN try_cast(query_map['pop'] AS bigint)"
+            f" ELSE {_number('limit', 'query_map', DEFAULT_CLAIM_LIMIT)} END"
+        ),
+        # a pop is a claim of one second that is settled and released at once
+        "claim_ttl": F.expr(
+            f"CASE WHEN {pop} THEN 1L ELSE {_number('ttl', asked, DEFAULT_CLAIM_TTL)} END"
+        ),
+        "claim_grace": F.expr(
+            f"CASE WHEN {pop} THEN 0L ELSE {_number('grace', asked, DEFAULT_CLAIM_GRACE)} END"
+        ),
+        "deleted_ids": F.expr("CASE WHEN kind = 'delete' THEN split(coalesce(nullif(item, ''), query_map['ids']), ',') END"),
+    }
+
+
+def _number(name: str, source: str, default: int) -> str:
+    """SQL for a whole number in a map: the default where it is not given, null where it does not read."""
+    value = f"({source})['{name}']"
+    return f"coalesce(try_cast({value} AS bigint), CASE WHEN {value} IS NULL THEN {default}L END)"
+
+
+def _facts() -> str:
+    """SQL for the array of message facts of an exchange."""
+    posted = message_fact(
+        queue="queue",
+        message_id="element_at(split(get(resources, i), '/'), -1)",
+        created_at="time",
+        posted=(
+            "named_struct('time', time, 'event_id', event_id, 'position', i, "
+            "'ttl', try_cast(m.ttl AS bigint), 'delay', try_cast(m.delay AS bigint), 'producer', client_id)"
+        ),
+    )
+    delivery = "named_struct('time', time, 'event_id', event_id, 'claim_id', claim_id, 'consumer', client_id, 'broker_count', NULL)"
+    created = "time - make_dt_interval(0, 0, 0, coalesce(try_cast(m.age AS decimal(18,6)), 0))"
+    settled = "named_struct('time', time, 'event_id', event_id, 'claim_id', {}, 'how', '{}')"
+    claimed = {"queue": "queue", "message_id": "m.id", "created_at": created, "delivery": delivery}
+    popped = claimed | {"settled": settled.format("claim_id", "pop")}
+    deleted = {
+        "queue": "queue",
+        "message_id": "trim(m)",
+        "settled": settled.format("query_map['claim_id']", "delete"),
+    }
+    return (
+        f"CASE kind WHEN 'post' THEN transform(posts, (m, i) -> {posted})"
+        f" WHEN 'claim' THEN transform(granted, m -> {message_fact(**claimed)})"
+        f" WHEN 'pop' THEN transform(granted, m -> {message_fact(**popped)})"
+        f" WHEN 'delete' THEN transform(deleted_ids, m -> {message_fact(**deleted)}) END"
+    )
+
+
+def facts(parsed: DataFrame) -> Facts:
+    """The facts of parsed exchanges; ``parsed`` is read several times, so persist it where that costs."""
+    common = {"system": "system", "tenant": "tenant", "queue": "queue"}
+    term = "named_struct('time', time, 'event_id', event_id, 'ttl', claim_ttl, 'grace', claim_grace{})"
+    grant = term.format(", 'consumer', client_id")
+    moment = "named_struct('time', time, 'event_id', event_id)"
+    claims = rows_of(
+        parsed.where("NOT (kind IN ('claim', 'pop') AND size(granted) = 0)"),
+        tables.CLAIMS,
+        ["claim", "pop", "renew", "release"],
+        common
+        | {
+            "claim_id": "coalesce(claim_id, item)",
+            "claimed": f"CASE WHEN kind IN ('claim', 'pop') THEN {grant} END",
+            "renewals": f"CASE WHEN kind = 'renew' THEN array({term.format('')}) ELSE array() END",
+            "released": f"CASE WHEN kind IN ('release', 'pop') THEN {moment} END",
+        },
+    )
+    attempts = rows_of(
+        parsed,
+        tables.CLAIM_ATTEMPTS,
+        ["claim", "pop"],
+        common
+        | {
+            "event_id": "event_id",
+            "time": "time",
+            "limit": "claim_limit",
+            "granted": "size(granted)",
+            "claim_id": "claim_id",
+            "ttl": "claim_ttl",
+            "grace": "claim_grace",
+            "consumer": "client_id",
+        },
+    )
+    return Facts(parsed, explode_messages(parsed), claims, attempts, _policies(parsed, common))
+
+
+def _policies(parsed: DataFrame, common: dict[str, str]) -> DataFrame:
+    kinds = {"declare": "declared", "update": "updated", "delete_queue": "deleted", "purge": "purged"}
+    return rows_of(
+        parsed,
+        tables.QUEUE_POLICIES,
+        list(kinds),
+        common
+        | {
+            "subscription": "''",
+            "valid_from": "time",
+            "event_id": "event_id",
+            "kind": "CASE kind " + " ".join(f"WHEN '{k}' THEN '{v}'" for k, v in kinds.items()) + " END",
+            "max_deliveries": "metadata['_max_claim_count']",
+            "dead_letter_queue": "nullif(metadata['_dead_letter_queue'], '')",
+            "dead_letter_ttl": "metadata['_dead_letter_queue_messages_ttl']",
+            "default_ttl": "metadata['_default_message_ttl']",
+            "default_delay": "coalesce(CAST(metadata['_default_message_delay'] AS bigint), 0L)",
+            "attributes": "to_json(metadata)",
+        },
+    )

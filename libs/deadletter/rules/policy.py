@@ -1,0 +1,46 @@
+"""Which policy held when: rules on a queue's policy history.
+
+A history is ``silver.queue_policies`` of one queue as an array of structs in the order of
+``(valid_from, event_id)``, see :func:`histories`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.tables import QUEUE_KEY
+
+HISTORY_FIELDS = (
+    "valid_from",
+    "event_id",
+    "kind",
+    "max_deliveries",
+    "dead_letter_queue",
+    "dead_letter_ttl",
+    "default_ttl",
+    "default_delay",
+    "consumer",
+)
+
+
+def histories(policies: DataFrame) -> DataFrame:
+    """One row a queue with ``policies``: its history in time order."""
+    return policies.groupBy(*QUEUE_KEY).agg(
+        F.array_sort(F.collect_list(F.struct(*HISTORY_FIELDS))).alias("policies")
+    )
+
+
+def policy_at(policies: Column, time: Column) -> Column:
+    """The policy in force at ``time``: the latest that took effect until then; null before the first.
+
+    A purge is no policy. A deleted queue's policy is one without limit or dead letter queue.
+    """
+    held = F.filter(policies, lambda p: (p["valid_from"] <= time) & (p["kind"] != "purged"))
+    return F.try_element_at(held, F.lit(-1))
+
+
+def emptied_after(policies: Column, time: Column) -> Column:
+    """When the queue was first purged or deleted after ``time``; null if never."""
+    later = F.filter(policies, lambda p: (p["valid_from"] > time) & p["kind"].isin("purged", "deleted"))
+    return F.get(later, F.lit(0))["valid_from"]

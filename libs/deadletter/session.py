@@ -1,0 +1,99 @@
+"""The Spark session: found where one is running, started where none is."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from deadletter.errors import DeadletterError
+
+JAVA_VERSIONS = (17, 21)
+SMALL_LAKE = {
+    # Delta plans a state reconstruction of 50 partitions for every table; one is enough below millions of files
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.ansi.enabled": "true",
+    "spark.driver.memory": os.environ.get("DEADLETTER_DRIVER_MEMORY", "4g"),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def get_spark() -> SparkSession:
+    """Return the session to work in.
+
+    On Databricks, and wherever a session is active, that one. With ``SPARK_REMOTE`` set, a Spark Connect
+    session; with ``SPARK_MASTER`` set, one on that cluster; otherwise one on this machine's cores.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return SparkSession.builder.getOrCreate()
+    builder = SparkSession.builder.appName("deadletter")
+    remote = os.environ.get("SPARK_REMOTE")
+    if remote and not remote.startswith("local"):
+        return builder.remote(remote).getOrCreate()
+    require_java()
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told by the command
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
+    builder = builder.remote(remote) if remote else builder.master(os.environ.get("SPARK_MASTER", "local[*]"))
+    for key, value in (SMALL_LAKE | DELTA | {"spark.jars.packages": delta_package()}).items():
+        builder = builder.config(key, value)
+    with quiet_start():
+        return builder.getOrCreate()
+
+
+def delta_package() -> str:
+    """The Maven coordinates of the Delta jars that fit the installed pyspark and delta-spark."""
+    spark = ".".join(version("pyspark").split(".")[:2])
+    return f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}"
+
+
+def require_java() -> None:
+    """Raise a one-line error unless a Java that Spark runs on is found."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    needed = f"Java {' or '.join(map(str, JAVA_VERSIONS))} is needed: install one and set JAVA_HOME to its folder"
+    if not java or not Path(java).exists():
+        raise DeadletterError(f"no Java found{f' in JAVA_HOME={home}' if home else ''}. {needed}.")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', told)
+    if not found or int(found.group(1)) not in JAVA_VERSIONS:
+        first = told.strip().splitlines()[0] if told.strip() else "no version"
+        raise DeadletterError(f"{java} says: {first}. {needed}.")
+
+
+@contextlib.contextmanager
+def quiet_start() -> Iterator[None]:
+    """Send what the JVM prints to a log file, which a failed start names."""
+    log = Path(tempfile.gettempdir(), f"deadletter-spark-{os.getpid()}.log")
+    saved = os.dup(2)
+    with log.open("ab") as sink:
+        os.dup2(sink.fileno(), 2)
+    try:
+        yield
+    except Exception as error:
+        raise DeadletterError(f"Spark did not start: {str(error).splitlines()[0]} (details: {log})") from error
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -1,0 +1,1 @@
+"""Facts to silver tables: pure functions from DataFrame to DataFrame."""

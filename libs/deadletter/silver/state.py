@@ -1,0 +1,66 @@
+"""Batches of facts, one row a key, ready to be merged into the silver tables."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+
+
+def _set_of(column: str) -> F.Column:
+    """The distinct values, in order."""
+    return F.array_sort(F.collect_set(column))
+
+
+def message_state(facts: DataFrame) -> DataFrame:
+    """Rows of ``silver.message_state`` from message facts: sets united, earliest values kept."""
+    seen = F.least(F.col("posted.time"), F.col("delivery.time"), F.col("settled.time"), F.col("failure.time"))
+    return (
+        facts.withColumn("seen", seen)
+        .groupBy(*tables.MESSAGE_KEY)
+        .agg(
+            F.to_date(F.min("created_at")).alias("created_day"),
+            F.min("posted").alias("posted"),
+            _set_of("delivery").alias("deliveries"),
+            F.min("settled").alias("settled"),
+            _set_of("failure").alias("failures"),
+            _set_of("death").alias("deaths"),
+            F.min("seen").alias("seen"),
+        )
+        .select(*tables.MESSAGE_STATE.column_names)
+    )
+
+
+def claims(facts: DataFrame) -> DataFrame:
+    """Rows of ``silver.claims`` from grants, renewals and releases."""
+    return (
+        facts.groupBy(*tables.CLAIMS.key)
+        .agg(
+            F.min("claimed").alias("claimed"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_list("renewals")))).alias("renewals"),
+            F.min("released").alias("released"),
+        )
+        .select(*tables.CLAIMS.column_names)
+    )
+
+
+def distinct_rows(facts: DataFrame, table: tables.Table) -> DataFrame:
+    """One row a key for tables whose rows are a function of their event."""
+    return facts.dropDuplicates(list(table.key)).select(*table.column_names)
+
+
+def quarantine(events: DataFrame) -> DataFrame:
+    """Rows of ``silver.quarantine``: the events that broke a rule, one row an event."""
+    return (
+        events.where(F.size("reasons") > 0)
+        .groupBy("event_id")
+        .agg(
+            F.min("system").alias("system"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_list("reasons")))).alias("reasons"),
+            F.min("raw").alias("raw"),
+            F.min("source_file").alias("source_file"),
+            F.min("captured_at").alias("captured_at"),
+        )
+        .select(*tables.QUARANTINE.column_names)
+    )

@@ -1,0 +1,306 @@
+"""What every table holds: the one definition of names, types, keys and comments.
+
+Types are Spark's simple strings, so that a transform's result can be compared with its contract
+word for word. All times are UTC with microseconds; all durations are seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, Spark type (simple string) and what it means."""
+
+    name: str
+    type: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the lake. ``key`` names the columns that tell its rows apart."""
+
+    layer: str
+    name: str
+    comment: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    partitioned_by: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """``layer.table``, as people write it."""
+        return f"{self.layer}.{self.name}"
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names in table order."""
+        return [column.name for column in self.columns]
+
+
+def conform(df: DataFrame, table: Table) -> DataFrame:
+    """Return ``df`` with exactly the table's columns in order, or list every discrepancy.
+
+    Raises :class:`SchemaError` naming each missing, unexpected or differently typed column.
+    """
+    have = {field.name: field.dataType.simpleString() for field in df.schema.fields}
+    want = {column.name: column.type for column in table.columns}
+    wrong = [f"missing {name} {kind}" for name, kind in want.items() if name not in have]
+    wrong += [f"unexpected {name} {kind}" for name, kind in have.items() if name not in want]
+    wrong += [
+        f"{name} is {have[name]}, not {kind}"
+        for name, kind in want.items()
+        if name in have and have[name] != kind
+    ]
+    if wrong:
+        raise SchemaError(f"{table.full_name}: " + "; ".join(wrong))
+    return df.select(*[F.col(name) for name in want])
+
+
+_IDENTITY = (
+    Column("system", "string", "The broker: zaqar, rabbitmq or pulsar"),
+    Column("tenant", "string", "Zaqar project, RabbitMQ vhost, or Pulsar tenant/namespace"),
+    Column("queue", "string", "Queue name; for Pulsar the topic's full name"),
+    Column("subscription", "string", "Pulsar subscription; empty elsewhere"),
+)
+_MESSAGE = (*_IDENTITY, Column("message_id", "string", "The broker's id of the message"))
+MESSAGE_KEY = tuple(column.name for column in _MESSAGE)
+QUEUE_KEY = tuple(column.name for column in _IDENTITY)
+
+POSTED = "struct<time:timestamp,event_id:string,position:int,ttl:bigint,delay:bigint,producer:string>"
+DELIVERY = "struct<time:timestamp,event_id:string,claim_id:string,consumer:string,broker_count:bigint>"
+SETTLED = "struct<time:timestamp,event_id:string,claim_id:string,how:string>"
+FAILURE = "struct<time:timestamp,event_id:string,consumer:string,error:string>"
+DEATH = (
+    "struct<time:timestamp,event_id:string,reason:string,dead_letter_queue:string,"
+    "dead_letter_message_id:string,count:bigint>"
+)
+RENEWAL = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint>"
+CLAIMED = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint,consumer:string>"
+RELEASED = "struct<time:timestamp,event_id:string>"
+
+QUEUE_EVENTS = Table(
+    "bronze",
+    "queue_events",
+    "Every raw event exactly as it came, append-only",
+    ("event_id", "source_file"),
+    (
+        Column("event_id", "string", "SHA-256 of the raw line's bytes, hexadecimal; a resend has the same"),
+        Column("system", "string", "The landing folder's name, taken as the broker's name"),
+        Column("raw", "string", "The line, byte for byte, without its line feed"),
+        Column("captured_at", "timestamp", "captured_at of the event; null where it has none that reads"),
+        Column("day", "date", "Day of captured_at; 1970-01-01 where it has none"),
+        Column("source_file", "string", "Where the line came from"),
+        Column("ingested_at", "timestamp", "When this lake took the line in; says nothing about the event"),
+    ),
+    partitioned_by=("day",),
+)
+
+MESSAGE_STATE = Table(
+    "silver",
+    "message_state",
+    "The facts about each message and consumer group; every column is a key, a set or an earliest",
+    MESSAGE_KEY,
+    (
+        *_MESSAGE,
+        Column("created_day", "date", "Day the message was created, as the first event that names it tells"),
+        Column("posted", POSTED, "The earliest post: time, raw event, place in it, TTL and delay asked for"),
+        Column("deliveries", f"array<{DELIVERY}>", "Every claim granted or delivery made, in time order"),
+        Column("settled", SETTLED, "The earliest deletion or acknowledgement"),
+        Column("failures", f"array<{FAILURE}>", "Negative acknowledgements with the consumer's error"),
+        Column("deaths", f"array<{DEATH}>", "Deaths the broker itself reported"),
+        Column("seen", "timestamp", "Earliest time an event showed the message in this queue"),
+    ),
+    partitioned_by=("created_day",),
+)
+
+CLAIMS = Table(
+    "silver",
+    "claims",
+    "One row a claim: when, for how long, renewals and release",
+    ("system", "tenant", "queue", "claim_id"),
+    (
+        *_IDENTITY[:3],
+        Column("claim_id", "string", "The broker's id of the claim"),
+        Column("claimed", CLAIMED, "The grant: time, raw event, TTL, grace, consumer"),
+        Column("renewals", f"array<{RENEWAL}>", "Successful renewals, in time order"),
+        Column("released", RELEASED, "The earliest successful release"),
+    ),
+)
+
+CLAIM_ATTEMPTS = Table(
+    "silver",
+    "claim_attempts",
+    "Each attempt to claim on a queue, also the empty ones: even those can move a message",
+    ("event_id",),
+    (
+        *_IDENTITY[:3],
+        Column("event_id", "string", "The raw event of the attempt"),
+        Column("time", "timestamp", "When it was made"),
+        Column("limit", "bigint", "How many messages it asked for"),
+        Column("granted", "bigint", "How many it was given"),
+        Column("claim_id", "string", "The claim it was given; null where it was given none"),
+        Column("ttl", "bigint", "Claim TTL asked for, seconds"),
+        Column("grace", "bigint", "Grace asked for, seconds"),
+        Column("consumer", "string", "Client id of the consumer"),
+    ),
+)
+
+QUEUE_POLICIES = Table(
+    "silver",
+    "queue_policies",
+    "What each queue's delivery policy was from when on; also deletions and purges",
+    (*QUEUE_KEY, "valid_from", "event_id"),
+    (
+        *_IDENTITY,
+        Column("valid_from", "timestamp", "When it took effect"),
+        Column("event_id", "string", "The raw event that said so"),
+        Column("kind", "string", "declared, updated, subscribed, deleted or purged"),
+        Column("max_deliveries", "bigint", "_max_claim_count, delivery-limit or maxRedeliverCount; null: none"),
+        Column("dead_letter_queue", "string", "Queue or topic its dead letters go to; null: none named"),
+        Column("dead_letter_ttl", "bigint", "TTL a message gets when moved, seconds; null: keeps its own"),
+        Column("default_ttl", "bigint", "TTL of messages posted without one, seconds"),
+        Column("default_delay", "bigint", "_default_message_delay, seconds; 0: not a delayed queue"),
+        Column("consumer", "string", "Pulsar: the consumer that brought the policy"),
+        Column("attributes", "string", "Everything else the event said of the queue, JSON"),
+    ),
+)
+
+QUARANTINE = Table(
+    "silver",
+    "quarantine",
+    "Every event that was refused, raw, with the reasons",
+    ("event_id",),
+    (
+        Column("event_id", "string", "SHA-256 of the raw line"),
+        Column("system", "string", "The landing folder it came from"),
+        Column("reasons", "array<string>", "Every rule it broke, as code: explanation"),
+        Column("raw", "string", "The line as it came"),
+        Column("source_file", "string", "Where it came from"),
+        Column("captured_at", "timestamp", "captured_at of the event, where it reads"),
+    ),
+)
+
+DEAD_LETTERS = Table(
+    "gold",
+    "dead_letters",
+    "One row for each dead-lettered message, at the queue where it died",
+    MESSAGE_KEY,
+    (
+        *_MESSAGE,
+        Column("dead_letter_queue", "string", "Where it went; null: dropped"),
+        Column("dead_letter_message_id", "string", "Its id there, where the broker gives it a new one"),
+        Column("reason", "string", "The reason as the broker gives it"),
+        Column("cause", "string", "delivery_limit, rejected, ttl, length_limit or other"),
+        Column("claim_count", "bigint", "Claims or deliveries that counted against the limit"),
+        Column("max_deliveries", "bigint", "The limit in force when it died; null: none known"),
+        Column("posted_at", "timestamp", "When it was posted; null: not seen"),
+        Column("dead_lettered_at", "timestamp", "When it died"),
+        Column("expires_at", "timestamp", "When the broker drops it from the dead letter queue"),
+        Column("removed_at", "timestamp", "When it was deleted from the dead letter queue"),
+        Column("evidence", "string", "observed: the broker said so; derived: its rules imply it"),
+        Column("event_id", "string", "The raw event that shows or implies the death"),
+        Column("pattern_id", "string", "The pattern it belongs to, see gold.poison_patterns"),
+        Column("payload", "string", "The message's body, as posted"),
+        Column("error", "string", "The last error a consumer gave"),
+        Column("rules_version", "string", "Version of the rules that judged it"),
+    ),
+)
+
+POISON_PATTERNS = Table(
+    "gold",
+    "poison_patterns",
+    "What dead letters have in common",
+    ("pattern_id",),
+    (
+        Column("pattern_id", "string", "Stable id of the pattern"),
+        Column("template", "string", "What its members share, variable parts masked"),
+        Column("kind", "string", "error: grouped by a consumer's error; payload: by the payload's shape"),
+        Column("dead_letters", "bigint", "How many dead letters it has"),
+        Column("first_seen", "timestamp", "Its first death"),
+        Column("last_seen", "timestamp", "Its latest death"),
+        Column("queues", "array<string>", "system:queue of its members, sorted"),
+        Column("example_message_ids", "array<string>", "Up to three members, the earliest first"),
+        Column("example_payload", "string", "The first member's payload, private values masked"),
+        Column("status", "string", "new, ongoing or quiet at the run's as_of"),
+    ),
+)
+
+_COUNT = "bigint"
+QUEUE_HEALTH = Table(
+    "gold",
+    "queue_health",
+    "What happened in each queue in each hour",
+    (*QUEUE_KEY, "hour"),
+    (
+        *_IDENTITY,
+        Column("hour", "timestamp", "Start of the hour"),
+        Column("posted", _COUNT, "Messages posted"),
+        Column("claimed", _COUNT, "Claims granted or deliveries made"),
+        Column("settled", _COUNT, "Messages deleted or acknowledged, dead letters not counted"),
+        Column("dead_lettered", _COUNT, "Messages that died"),
+        Column("delayed", _COUNT, "Messages posted with a delay in force"),
+        Column("expired_unseen", _COUNT, "Messages whose TTL ended without any delivery"),
+    ),
+)
+
+DELIVERY_SURVIVAL = Table(
+    "gold",
+    "delivery_survival",
+    "Of the messages that reached delivery k: how many were settled at it, died after it, or are open",
+    (*QUEUE_KEY, "delivery"),
+    (
+        *_IDENTITY,
+        Column("delivery", _COUNT, "k, the first delivery is 1"),
+        Column("reached", _COUNT, "Messages delivered at least k times"),
+        Column("settled", _COUNT, "Settled at delivery k"),
+        Column("dead_lettered", _COUNT, "Died after k deliveries"),
+        Column("unknown", _COUNT, "Delivered exactly k times, outcome not known (censored)"),
+    ),
+)
+
+PROGRESS = Table(
+    "control",
+    "progress",
+    "How far each step has come; the newest row of a step counts",
+    ("step", "finished_at"),
+    (
+        Column("step", "string", "silver or gold"),
+        Column("source_version", "bigint", "Delta version of the source that is fully contained"),
+        Column("as_of", "timestamp", "The as_of that gold was computed for; null for silver"),
+        Column("finished_at", "timestamp", "When the step finished"),
+    ),
+)
+
+ALL_TABLES = (
+    QUEUE_EVENTS,
+    MESSAGE_STATE,
+    CLAIMS,
+    CLAIM_ATTEMPTS,
+    QUEUE_POLICIES,
+    QUARANTINE,
+    DEAD_LETTERS,
+    POISON_PATTERNS,
+    QUEUE_HEALTH,
+    DELIVERY_SURVIVAL,
+    PROGRESS,
+)
+BY_NAME = {table.name: table for table in ALL_TABLES} | {table.full_name: table for table in ALL_TABLES}
+
+
+def find(name: str) -> Table | None:
+    """The table called ``name``, with or without its layer; ``None`` if there is none.
+
+    >>> find("dead_letters").full_name
+    'gold.dead_letters'
+    >>> find("gold.dead_letters") is find("dead_letters")
+    True
+    """
+    return BY_NAME.get(name)
