@@ -21,3 +21,12 @@ class GateError(DeadletterError):
 
 class SchemaError(DeadletterError):
     """A table's rows do not have the shape that :mod:`deadletter.tables` promises."""
+
+
+def first_line(error: Exception) -> str:
+    """An error's first line, at most 300 characters: what a person reads first.
+
+    >>> first_line(ValueError("no such file\\nat java..."))
+    'no such file'
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -12,13 +12,15 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.errors import DeadletterError, UsageError
-from deadletter.tables import ALL_TABLES, Table, conform
+from deadletter.errors import DeadletterError, UsageError, first_line
+from deadletter.tables import ALL_TABLES, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
 
@@ -30,6 +32,23 @@ def sql_string(value: str) -> str:
     'it\'s a \\ queue'
     """
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def from_micros(micros: int | None) -> datetime | None:
+    """The UTC time of microseconds since 1970: the same on every machine, whatever its time zone.
+
+    >>> from_micros(1_500_000).isoformat()
+    '1970-01-01T00:00:01.500000+00:00'
+    """
+    return None if micros is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a step has come: its source's Delta version, and the ``as_of`` (UTC) it stands for."""
+
+    source_version: int
+    as_of: datetime | None
 
 
 @dataclass(frozen=True)
@@ -96,6 +115,39 @@ class Lake:
 
     def _changes_name(self, table: Table) -> str:
         return f"{self.catalog}.{table.layer}.{table.name}"
+
+    def append_stream(self, df: DataFrame, table: Table, checkpoint: str) -> None:
+        """Append what a stream has now, exactly once, and wait for its end."""
+        writer = (
+            conform(df, table)
+            .writeStream.format("delta")
+            .option("checkpointLocation", f"{self.folder}/_checkpoints/{table.name}/{checkpoint}")
+            .trigger(availableNow=True)
+        )
+        try:
+            if self.catalog:
+                query = writer.toTable(f"{self.catalog}.{table.layer}.{table.name}")
+            else:
+                query = writer.start(f"{self.folder}/{table.layer}/{table.name}")
+            query.awaitTermination()
+        except PySparkException as error:
+            raise DeadletterError(f"{table.full_name}: {first_line(error)}") from error
+
+    def progress(self, step: str) -> Progress | None:
+        """The newest note of ``step`` in ``control.progress``; ``None`` before its first."""
+        notes = self.read(PROGRESS).where(F.col("step") == step).orderBy(F.col("finished_at").desc())
+        row = notes.select("source_version", F.unix_micros("as_of").alias("as_of")).first()
+        return Progress(row["source_version"], from_micros(row["as_of"])) if row else None
+
+    def note_progress(self, step: str, version: int, as_of: datetime | None) -> None:
+        """Note that ``step`` holds everything of its source up to ``version``."""
+        row = self.spark.range(1).select(
+            F.lit(step).alias("step"),
+            F.lit(version).cast("bigint").alias("source_version"),
+            F.lit(as_of).cast("timestamp").alias("as_of"),
+            F.current_timestamp().alias("finished_at"),
+        )
+        self.append(row, PROGRESS)
 
     def append(self, df: DataFrame, table: Table) -> None:
         """Append rows that have the table's shape."""
@@ -199,10 +251,14 @@ def joined_value(name: str, kind: str) -> str:
 
 
 def literal_days(df: DataFrame, column: str, target: str) -> str:
-    """A literal predicate for the days that occur in ``df[column]``; ``true`` if one is unknown."""
+    """A literal predicate for the days that occur in ``df[column]``; ``true`` if one is unknown.
+
+    A row can lie a day beside: a claim tells a message's age in whole seconds only.
+    """
     bounds = df.agg(
         F.min(column).alias("low"), F.max(column).alias("high"), F.bool_or(F.col(column).isNull()).alias("open")
     ).first()
     if bounds["low"] is None or bounds["open"]:
         return "true"
-    return f"t.`{target}` BETWEEN DATE'{bounds['low']}' AND DATE'{bounds['high']}'"
+    low, high = bounds["low"] - timedelta(days=1), bounds["high"] + timedelta(days=1)
+    return f"(t.`{target}` BETWEEN DATE'{low}' AND DATE'{high}' OR t.`{target}` IS NULL)"

@@ -1,0 +1,5 @@
+"""``python -m deadletter`` is the command ``deadletter``."""
+
+from deadletter.cli import main
+
+main()

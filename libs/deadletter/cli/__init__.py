@@ -1,0 +1,47 @@
+"""The command ``deadletter``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from deadletter import __version__
+from deadletter.cli.demo import demo
+from deadletter.cli.report import report
+from deadletter.cli.run import run
+from deadletter.cli.show import show
+from deadletter.errors import DeadletterError
+
+
+@click.group(
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a data quality gate stopped the run.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="deadletter")
+def cli() -> None:
+    """Dead Letter Office: which messages of your queues are dead, why, and what they have in common.
+
+    Feed it the raw events of Zaqar, RabbitMQ and Pulsar; it keeps the exact state of every message.
+
+    \b
+    Start with:  deadletter demo
+    Then:        deadletter run --landing DIR --lake DIR
+                 deadletter report --lake DIR --out DIR
+                 deadletter show dead_letters --lake DIR
+    """
+
+
+for command in (run, show, report, demo):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command; an error a person can act on becomes one message and its exit code."""
+    try:
+        cli(standalone_mode=True)
+    except DeadletterError as error:
+        click.echo(f"deadletter: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.exit(0)

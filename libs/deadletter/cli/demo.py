@@ -1,0 +1,36 @@
+"""``deadletter demo``: everything once, on the bundled captures."""
+
+from __future__ import annotations
+
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import click
+
+from deadletter.cli.common import teller
+from deadletter.errors import UsageError
+
+
+@click.command()
+@click.option("--out", metavar="DIR", help="A folder that is not there yet; default: a new temporary one.")
+def demo(out: str | None) -> None:
+    """Run the job on events captured from real brokers, write the report and say where it is."""
+    from deadletter import steps
+    from deadletter.cli.run import print_summary
+    from deadletter.lake import Lake
+    from deadletter.report.page import write_report
+    from deadletter.session import get_spark
+
+    folder = Path(out or tempfile.mkdtemp(prefix="deadletter-demo-")).absolute()
+    if out and folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"--out {folder}: not empty; the demo wants a fresh folder")
+    tell = teller()
+    tell("starting Spark")
+    lake = Lake(get_spark(), str(folder / "lake"))
+    with as_file(files("deadletter") / "captures") as captures:
+        summary = steps.run(lake, str(captures), tell=tell)
+    tell("writing the report")
+    page = write_report(lake, str(folder / "report"))
+    print_summary(summary)
+    click.echo(f"\nReport: {page}\nLake:   {lake.root}\nLook at a table: deadletter show dead_letters --lake {lake.root}")

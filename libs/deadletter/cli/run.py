@@ -1,0 +1,90 @@
+"""``deadletter run``: the main job."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+from deadletter.cli.common import lake_option, open_lake, teller
+from deadletter.errors import UsageError
+
+
+@click.command()
+@click.option(
+    "--landing", required=True, metavar="DIR", help="Folder with one folder a system: zaqar, rabbitmq, pulsar."
+)
+@lake_option
+@click.option("--as-of", metavar="ISO8601", help="Judge what happened until then; default: the latest event.")
+@click.option(
+    "--zaqar-store",
+    type=click.Choice(["redis", "document"]),
+    default="redis",
+    show_default=True,
+    help="Whose habits to replay for Zaqar's silent move: the Redis store's, or the document's alone.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+def run(landing: str, lake_root: str, as_of: str | None, zaqar_store: str, as_json: bool) -> None:
+    """Bring the lake up to date: take in new files of the landing folder, derive every table.
+
+    \b
+    Files are read once, from DIR/<system>/**/*.jsonl[.gz], one JSON object a line.
+    Write them elsewhere and rename them in; a file must not change once it is there.
+    """
+    until = parse_time(as_of)
+    from deadletter import steps
+    from deadletter.rules.zaqar_store import STORES
+
+    steps.source.landing_files(landing)  # before Spark starts: a wrong path is told at once
+    tell = teller()
+    tell("starting Spark")
+    summary = steps.run(open_lake(lake_root), landing, until, STORES[zaqar_store], tell)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
+    else:
+        print_summary(summary)
+
+
+def parse_time(as_of: str | None):
+    """The time of ``--as-of`` in UTC, or ``None``."""
+    from deadletter.steps import utc
+
+    try:
+        return utc(as_of) if as_of else None
+    except ValueError:
+        raise UsageError(f"--as-of {as_of}: not an ISO 8601 time such as 2026-11-20T21:44:00+00:00") from None
+
+
+def print_summary(summary) -> None:
+    """Print what a run did as tables."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    facts = Table(title="Run", show_header=False)
+    rows = {
+        "as of": summary.as_of.isoformat() if summary.as_of else "no event yet",
+        "events in": summary.events_in,
+        "  new": summary.events_new,
+        "  quarantined": summary.events_quarantined,
+        "  silent (say nothing of a message)": summary.events_silent,
+        "messages in the lake": summary.messages,
+        "dead letters": sum(row["dead_letters"] for row in summary.dead_letters),
+        "patterns": summary.patterns,
+    }
+    for name, value in rows.items():
+        facts.add_row(name, str(value))
+    console.print(facts)
+    if summary.dead_letters:
+        dead = Table(title="Dead letters")
+        for name in ("system", "tenant", "queue", "subscription", "reason"):
+            dead.add_column(name)
+        dead.add_column("dead letters", justify="right")
+        for row in summary.dead_letters:
+            dead.add_row(*[str(value) for value in row.values()])
+        console.print(dead)
+    for warning in summary.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if summary.events_quarantined:
+        click.echo("See them with: deadletter show quarantine --lake DIR", err=True)

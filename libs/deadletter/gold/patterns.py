@@ -1,0 +1,73 @@
+"""What dead letters share: each gets a pattern, and each pattern a row."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.gold.facts import SilverFacts
+from deadletter.patterns.grouping import group_texts
+from deadletter.patterns.masking import mask
+from deadletter.patterns.shape import shape
+
+QUIET_AFTER = timedelta(hours=24)
+"""A pattern without a death for so long is quiet."""
+NEW_FOR = timedelta(hours=24)
+"""A pattern first seen less than this before ``as_of`` is new."""
+EXAMPLES = 3
+
+
+def pattern_texts(dead: DataFrame) -> DataFrame:
+    """Add what each dead letter is grouped by: ``kind`` and ``text``: the consumer's last error, or the shape."""
+    told = F.col("error").isNotNull()
+    return dead.withColumns(
+        {
+            "kind": F.when(told, "error").otherwise("payload"),
+            "text": F.when(told, F.col("error")).otherwise(shape(F.col("payload"))),
+        }
+    )
+
+
+def assign_patterns(dead: DataFrame, facts: SilverFacts) -> DataFrame:
+    """``gold.dead_letters`` with its ``pattern_id``, plus ``kind`` and ``template`` of the pattern."""
+    grouped = group_texts(pattern_texts(dead), "text", by=["kind"])
+    return grouped.withColumn("pattern_id", F.col("template_id")).drop("template_id", "signature", "text")
+
+
+def status(first_seen: Column, last_seen: Column, as_of: datetime) -> Column:
+    """``quiet`` after a day without a death, ``new`` in its first day, ``ongoing`` between."""
+    now = F.lit(as_of)
+    return (
+        F.when(last_seen < now - F.lit(QUIET_AFTER), "quiet")
+        .when(first_seen > now - F.lit(NEW_FOR), "new")
+        .otherwise("ongoing")
+    )
+
+
+def poison_patterns(dead: DataFrame, as_of: datetime) -> DataFrame:
+    """Rows of ``gold.poison_patterns`` from dead letters with ``kind`` and ``template``."""
+    member = F.struct("dead_lettered_at", "system", "queue", "message_id", "payload")
+    members = F.array_sort(F.collect_list(member))
+    return (
+        dead.groupBy("pattern_id")
+        .agg(
+            F.min("template").alias("template"),
+            F.min("kind").alias("kind"),
+            F.count("*").alias("dead_letters"),
+            F.min("dead_lettered_at").alias("first_seen"),
+            F.max("dead_lettered_at").alias("last_seen"),
+            F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
+            F.slice(members, 1, EXAMPLES).alias("members"),
+        )
+        .withColumns(
+            {
+                "example_message_ids": F.transform("members", lambda m: m["message_id"]),
+                "example_payload": mask(F.get("members", F.lit(0))["payload"]),
+                "status": status(F.col("first_seen"), F.col("last_seen"), as_of),
+            }
+        )
+        .select(*tables.POISON_PATTERNS.column_names)
+    )

@@ -1,0 +1,150 @@
+"""The shape of a payload: which JSON paths it has and of what type, how it is encoded, how long it is.
+
+Native expressions only, and nothing in them knows a queue: what is *wrong* with a shape is found by
+contrast with healthy messages, in :mod:`deadletter.patterns.deviation`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+DEPTH = 6
+"""Levels of nesting that are looked into."""
+WIDTH = 200
+"""Keys of one object and elements of one array that are looked at."""
+LONGEST_VALUE = 64
+"""Characters of a string that can still be one word of a vocabulary."""
+LONGEST_PAYLOAD = 1 << 20
+"""Characters of a payload that are parsed; a longer one is told by its size alone."""
+WHOLE = "$"
+
+
+def leaves(payload: Column) -> Column:
+    """Every path of a JSON payload, sorted: ``array<struct<path, kind, value>>``; ``$`` is the whole.
+
+    ``value`` is a short string with its digits masked, or a whole number below 1000; otherwise null.
+    What is not JSON has the one path ``$`` whose kind says how, see :func:`not_json`.
+
+    >>> df = spark.createDataFrame([('{"id": 7, "to": {"mail": "a1@b.example"}}',)], "payload STRING")
+    >>> for leaf in df.select(leaves(F.col("payload"))).first()[0]:
+    ...     print(*leaf)
+    $ object None
+    $.id number 7
+    $.to object None
+    $.to.mail text a#@b.example
+    """
+    root = F.try_parse_json(F.when(F.length(payload) <= LONGEST_PAYLOAD, payload))
+    start = F.array(F.struct(F.lit(WHOLE).alias("path"), root.alias("v")))
+    nodes = F.aggregate(
+        F.sequence(F.lit(1), F.lit(DEPTH)),
+        F.struct(start.alias("edge"), start.alias("seen")),
+        _one_level_deeper,
+        lambda found: found["seen"],
+    )
+    found = F.transform(nodes, lambda n: F.struct(n["path"], kind(n["v"]).alias("kind"), _value(n["v"]).alias("value")))
+    nothing = F.lit(None).cast("string").alias("value")
+    whole = F.array(F.struct(F.lit(WHOLE).alias("path"), not_json(payload).alias("kind"), nothing))
+    return F.when(root.isNull(), whole).otherwise(F.array_sort(F.array_distinct(found)))
+
+
+def not_json(payload: Column) -> Column:
+    """What a payload that does not parse is: ``truncated``, ``broken``, ``plain text``, ``empty``, ``huge``."""
+    text = F.trim(payload)
+    opened = text.rlike("^[{\\[]")
+    closed = F.when(text.startswith("{"), text.endswith("}")).otherwise(text.endswith("]"))
+    return (
+        F.when(F.coalesce(text, F.lit("")) == "", "empty")
+        .when(F.length(payload) > LONGEST_PAYLOAD, "huge")
+        .when(opened & ~closed, "truncated")
+        .when(opened, "broken")
+        .otherwise("plain text")
+    )
+
+
+def kind(value: Column) -> Column:
+    """What a variant holds, in words: ``object``, ``array``, ``null``, ``number``, ``ISO time``, ``text``, ..."""
+    schema = F.schema_of_variant(value)
+    text = F.try_variant_get(value, "$", "string")
+    text_kind = (
+        F.when(F.trim(text) == "", "empty text")
+        .when(text.rlike("^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"), "ISO time")
+        .when(text.rlike("^[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])"), "date")
+        .when(text.rlike("^[+-]?[0-9]+([.,][0-9]+)?$"), "number as text")
+        .otherwise("text")
+    )
+    return (
+        F.when(value.isNull() | (schema == "VOID"), "null")
+        .when(schema.startswith("OBJECT"), "object")
+        .when(schema.startswith("ARRAY"), "array")
+        .when(schema == "STRING", text_kind)
+        .when(schema == "BOOLEAN", "true or false")
+        .when(F.try_variant_get(value, "$", "double") < 0, "negative number")
+        .otherwise("number")
+    )
+
+
+def encoding(payload: Column) -> Column:
+    r"""How a payload's characters look, the worst first; ``\\u`` escapes count as what they stand for.
+
+    >>> texts = [("m\ufffdller",), ("m\u00c3\u00bcller",), ("a\x00b",), ("m\u00fcller",), ("mill",)]
+    >>> found = spark.createDataFrame(texts, "t STRING").select(encoding(F.col("t"))).collect()
+    >>> [row[0] for row in found]
+    ['replacement characters', 'mojibake', 'control characters', 'beyond ASCII', 'ASCII']
+    """
+    mojibake = r"[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|\\u00[cC][23]\\u00[89abAB]"
+    return (
+        F.when(payload.rlike(r"(?i)\ufffd|\\ufffd"), "replacement characters")
+        .when(payload.rlike(mojibake), "mojibake")
+        .when(payload.rlike(r"[\x00-\x08\x0b\x0c\x0e-\x1f]|\\u00[01]"), "control characters")
+        .when(payload.rlike(r"[^\x00-\x7f]|\\u0[1-9a-fA-F]|\\u00[8-9a-fA-F]|\\u[1-9a-fA-F]"), "beyond ASCII")
+        .otherwise("ASCII")
+    )
+
+
+def size_class(payload: Column) -> Column:
+    """The payload's bytes as a power of four: 3 is 64 to 255 bytes, 6 is 4,096 to 16,383."""
+    return F.floor(F.log2(F.greatest(F.octet_length(payload), F.lit(1))) / 2).cast("int")
+
+
+def shape(payload: Column) -> Column:
+    """The shape as one canonical string: sorted paths with their kinds, encoding, size class.
+
+    >>> df = spark.createDataFrame([('{"b": [1, 2], "a": null}',), ('{"a": 1, "b',)], "payload STRING")
+    >>> [row[0] for row in df.select(shape(F.col("payload"))).collect()]
+    ['$ object, $.a null, $.b array, $.b[] number; ASCII; 4^2 bytes', '$ truncated; ASCII; 4^1 bytes']
+    """
+    paths = F.array_distinct(F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"])))
+    size = F.concat(F.lit("4^"), size_class(payload).cast("string"), F.lit(" bytes"))
+    return F.concat_ws("; ", F.array_join(paths, ", "), encoding(payload), size)
+
+
+def _one_level_deeper(found: Column, _level: Column) -> Column:
+    below = F.flatten(F.transform(found["edge"], _children))
+    return F.struct(below.alias("edge"), F.concat(found["seen"], below).alias("seen"))
+
+
+def _children(node: Column) -> Column:
+    schema = F.schema_of_variant(node["v"])
+    # a key with digits in it is often an id: one path for all of them
+    members = F.transform(
+        F.slice(F.map_entries(F.try_variant_get(node["v"], "$", "map<string,variant>")), 1, WIDTH),
+        lambda e: F.struct(
+            F.concat(node["path"], F.lit("."), F.regexp_replace(e["key"], "[0-9]+", "#")).alias("path"),
+            e["value"].alias("v"),
+        ),
+    )
+    elements = F.transform(
+        F.slice(F.try_variant_get(node["v"], "$", "array<variant>"), 1, WIDTH),
+        lambda e: F.struct(F.concat(node["path"], F.lit("[]")).alias("path"), e.alias("v")),
+    )
+    nothing = F.slice(members, 1, 0)
+    return F.coalesce(F.when(schema.startswith("OBJECT"), members).when(schema.startswith("ARRAY"), elements), nothing)
+
+
+def _value(value: Column) -> Column:
+    text = F.try_variant_get(value, "$", "string")
+    word = F.when(F.length(text) <= LONGEST_VALUE, F.regexp_replace(text, "[0-9]+", "#"))
+    small = F.when(F.abs(F.try_variant_get(value, "$", "double")) < 1000, text)
+    schema = F.schema_of_variant(value)
+    return F.when(schema == "STRING", word).when(schema == "BIGINT", small)

@@ -1,0 +1,85 @@
+"""From a masked text to its signature: the words and marks that are left, in one canonical spelling.
+
+What varies between two messages of one kind without meaning anything is taken away here: which kind of
+value stood at a place, how many values a list had, whether a value was repeated in brackets, rulers of
+dots, and spaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from deadletter.patterns.masking import mask, mask_text
+from deadletter.patterns.masks import MASKS, Mask
+
+VALUE = "<*>"
+"""How a value looks in a signature and a template."""
+
+MAX_TOKENS = 128
+"""Tokens of a signature that are kept."""
+
+
+V = "\x01"
+MARK = r"[!#-&(),/:-@\[-^`{-~]"
+JOIN = "[,;:/|&=+#~*]"
+# each step sees the text with one space at either end; none of them can look further than its bounds
+SPELLING: tuple[tuple[str, str], ...] = (
+    # a ruler or a row of dots leads the eye and says nothing
+    (r"[.]{2,}+|[-=*_#~+]{3,}+", " "),
+    # a value glued to words by name-like marks is one name: blk_V, core.V, V.prod, V~amd64
+    (
+        r"(?<![A-Za-z0-9_.~@+%$-])(?=[A-Za-z0-9_.~@+%$-]{0,256}" + V + r")[A-Za-z0-9_.~@+%$\-" + V + "]++",
+        V,
+    ),
+    # a value said again in brackets, or brackets with nothing in them, may be there or not
+    (r"\([^A-Za-z()]{0,64}\)", " "),
+    # every mark is a token of its own, except those that belong to a word
+    (f"({MARK})", " $1 "),
+    (r"(?<= )[.'\"-]++|[.'\"-]++(?= )", " "),
+    (" {2,}+", " "),
+    # a list of values is one value, however long it is
+    (f"{V}(?: (?:{JOIN} ){{0,2}}{V})++", V),
+)
+
+
+def signature(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
+    """The canonical signature of a text; null stays null.
+
+    >>> rows = [("blk_42 took 1.04 s (1040 ms), see a.b.c",), ("blk_7 took 2 s, see a.b.c",)]
+    >>> spark.createDataFrame(rows, "t STRING").select(signature(F.col("t"))).distinct().first()[0]
+    '<*> took <*> s , see a.b.c'
+    """
+    spelt = F.regexp_replace(mask(text, masks), "[\\x00-\\x20\\x7f]+", " ")
+    spelt = F.concat(F.lit(" "), F.regexp_replace(spelt, F.lit(_placeholders(masks)), F.lit(V)), F.lit(" "))
+    for regex, replacement in SPELLING:
+        spelt = F.regexp_replace(spelt, F.lit(regex), F.lit(replacement))
+    tokens = F.slice(F.split(F.trim(spelt), " "), 1, MAX_TOKENS)
+    return F.regexp_replace(F.array_join(tokens, " "), F.lit(V), F.lit(VALUE))
+
+
+def signature_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
+    """Do what :func:`signature` does, for one Python string.
+
+    >>> signature_text("HTTPConnectionPool(host='10.1.2.3', port=8080): Read timed out. (read timeout=5)")
+    "HTTPConnectionPool ( host = <*> , port = <*> ) : Read timed out ( read timeout = <*> )"
+    """
+    spelt = re.sub("[\\x00-\\x20\\x7f]+", " ", mask_text(text, masks))
+    spelt = " " + re.sub(_placeholders(masks), V, spelt) + " "
+    for regex, replacement in _compiled():
+        spelt = regex.sub(replacement, spelt)
+    return " ".join(spelt.strip(" ").split(" ")[:MAX_TOKENS]).replace(V, VALUE)
+
+
+def _placeholders(masks: Sequence[Mask]) -> str:
+    words = sorted({re.sub(r"\$1|[<>]", "", row.placeholder.replace("@", "")) for row in masks})
+    return f"<(?:{'|'.join(words)})>"
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(regex, re.ASCII), new.replace("$1", r"\g<1>")) for regex, new in SPELLING)

@@ -1,0 +1,2 @@
+def write_report(lake, out, reveal=False):
+    return out
