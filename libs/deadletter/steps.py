@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import DeadletterError
 from deadletter.gold.dead_letters import dead_letters
-from deadletter.gold.facts import until
+from deadletter.gold.facts import SilverFacts, kept, until
 from deadletter.gold.health import queue_health
 from deadletter.gold.patterns import assign_patterns, poison_patterns
 from deadletter.gold.survival import delivery_survival
@@ -134,14 +134,19 @@ def gold(lake: Lake, as_of: datetime, habits: Habits = REDIS, tell: Tell = print
         lake.read(tables.QUEUE_POLICIES),
         as_of,
     )
+    with kept(facts) as facts:
+        _write_gold(lake, facts, habits, tell)
+    lake.note_progress("gold", version, as_of)
+
+
+def _write_gold(lake: Lake, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
     judged = dead_letters(facts, lake.read(tables.QUEUE_EVENTS), habits).persist()
     dead = assign_patterns(judged, facts).persist()
     lake.replace(dead.drop("kind", "template"), tables.DEAD_LETTERS)
     tell("gold: patterns, queue health and delivery survival")
-    lake.replace(poison_patterns(dead, as_of), tables.POISON_PATTERNS)
+    lake.replace(poison_patterns(dead, facts.as_of), tables.POISON_PATTERNS)
     lake.replace(queue_health(facts, dead), tables.QUEUE_HEALTH)
     lake.replace(delivery_survival(facts, dead), tables.DELIVERY_SURVIVAL)
-    lake.note_progress("gold", version, as_of)
     dead.unpersist()
     judged.unpersist()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
@@ -56,3 +58,14 @@ def _kept(fact: Column, limit: Column) -> Column:
 
 def _kept_in(column: str, limit: Column) -> Column:
     return F.filter(column, lambda fact: fact["time"] <= limit)
+
+
+@contextmanager
+def kept(facts: SilverFacts) -> Iterator[SilverFacts]:
+    """The same facts, read and filtered once for all that is derived from them."""
+    held = {name: getattr(facts, name).persist() for name in ("state", "claims", "attempts", "policies")}
+    try:
+        yield replace(facts, **held)
+    finally:
+        for frame in held.values():
+            frame.unpersist()

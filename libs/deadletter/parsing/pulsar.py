@@ -88,7 +88,6 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = read_envelope(bronze, SYSTEM, FIELDS)
     events = events.withColumns(
         {
-            "readable": F.expr("event._corrupt IS NULL AND startswith(ltrim(raw), '{')"),
             "kind": F.when(F.col("operation").isin(*OPERATIONS), F.col("operation")),
             "tenant": F.expr(topic_tenant("topic")),
             "message_id": F.expr(message_id("raw_id")),

@@ -64,7 +64,6 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = read_envelope(bronze, SYSTEM, FIELDS)
     events = events.withColumns(
         {
-            "readable": F.expr("event._corrupt IS NULL AND startswith(ltrim(raw), '{')"),
             "kind": F.expr(
                 "CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END"
             ),

@@ -104,7 +104,6 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = read_envelope(bronze, SYSTEM, FIELDS)
     events = events.withColumns(
         {
-            "readable": F.expr("event._corrupt IS NULL AND startswith(ltrim(raw), '{')"),
             "tenant": F.col("project_id"),
             "queue": F.regexp_extract("path", PATH, 1),
             "part": F.regexp_extract("path", PATH, 2),

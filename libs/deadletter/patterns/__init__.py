@@ -1,0 +1,6 @@
+"""What poison messages share: texts to templates, payloads to what is wrong with them.
+
+``masks`` is the table of what counts as a value, ``masking`` and ``signature`` apply it, ``mining`` finds
+the templates of the distinct signatures, ``grouping`` does all of it in Spark and ``cluster`` for a file;
+``shape``, ``profile`` and ``deviation`` do the same for JSON payloads; ``linking`` combines the two.
+"""

@@ -24,7 +24,10 @@ class Clustered:
 
 
 def cluster_file(
-    path: str | Path, column: str | None = None, id_column: str | None = None, out: str | Path = "clusters.csv"
+    path: str | Path,
+    column: str | None = None,
+    id_column: str | None = None,
+    out: str | Path = "clusters.csv",
 ) -> Clustered:
     """Write ``line_id,cluster_id,template`` for every line of a CSV, TSV, JSON-lines or text file.
 
@@ -34,7 +37,8 @@ def cluster_file(
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "errors.csv").write_text("id,error\\na,order 7 is lost\\nb,queue full\\nc,order 8 is lost\\n")
+    >>> rows = ["id,error", "a,order 7 is lost", "b,queue full", "c,order 8 is lost"]
+    >>> _ = (folder / "errors.csv").write_text("\\n".join(rows))
     >>> cluster_file(folder / "errors.csv", "error", "id", folder / "out.csv")
     Clustered(lines=3, clusters=2)
     >>> print((folder / "out.csv").read_text().splitlines()[1].split(",", 2)[2])

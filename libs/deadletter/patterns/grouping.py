@@ -37,7 +37,9 @@ def group_texts(
     """
     signed = df.withColumn("signature", signature(F.coalesce(F.col(text_col), F.lit("")), masks))
     mined = mine_signatures(signed, by)
-    joined = signed.join(F.broadcast(mined), [_same(signed, mined, name) for name in (*by, "signature")], "left")
+    joined = signed.join(
+        F.broadcast(mined), [_same(signed, mined, name) for name in (*by, "signature")], "left"
+    )
     rest = template_of(OVERFLOW)
     return joined.select(
         *[signed[name] for name in signed.columns],
@@ -47,7 +49,7 @@ def group_texts(
 
 
 def mine_signatures(signed: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """The template of each distinct ``signature``: columns ``by``, ``signature``, ``template_id``, ``template``.
+    """Mine the distinct signatures: columns ``by``, ``signature``, ``template_id``, ``template``.
 
     Collects the distinct signatures, at most :data:`MAX_COLLECTED` for each combination of ``by``.
     """
@@ -81,7 +83,9 @@ def mine_bounded(signatures: set[str]) -> dict[str, Template]:
     """Mine what the bound lets through; a signature that is not in the result is overflow."""
     if len(signatures) <= MAX_COLLECTED:
         return mine(signatures)
-    return mine(sorted(signatures, key=lambda text: hashlib.sha256(text.encode()).hexdigest())[:MAX_COLLECTED])
+    return mine(
+        sorted(signatures, key=lambda text: hashlib.sha256(text.encode()).hexdigest())[:MAX_COLLECTED]
+    )
 
 
 def _same(left: DataFrame, right: DataFrame, name: str) -> Column:

@@ -49,16 +49,20 @@ def _user_mask(path: str | Path, place: int, row: object) -> Mask:
     if compiled.match(""):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: the regex matches the empty text")
     if not re.fullmatch(r"(?:\$1)?<[a-z_]+>", str(row["placeholder"])):
-        raise UsageError(f"masks file {path}: rule {row['name']!r}: a placeholder looks like <word> or $1<word>")
-    return Mask(row["name"], row["regex"], row["placeholder"], row.get("why", ""), bool(row.get("private", False)))
+        raise UsageError(
+            f"masks file {path}: rule {row['name']!r}: a placeholder looks like <word> or $1<word>"
+        )
+    return Mask(
+        row["name"], row["regex"], row["placeholder"], row.get("why", ""), bool(row.get("private", False))
+    )
 
 
 def mask(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     """The text's first :data:`MAX_CHARS` characters with every value replaced by its placeholder.
 
-    >>> row = spark.createDataFrame([("Took 1.04 s on web-00.prod",)], "t STRING").select(mask(F.col("t")))
-    >>> row.first()[0]
-    'Took <num> s on <host>'
+    >>> df = spark.createDataFrame([("Took 1.04 s on mail.example.org",)], "t STRING")
+    >>> df.select(mask(F.col("t"))).first()[0]
+    'Took <duration> on <host>'
     """
     masked = F.substring(text, 1, MAX_CHARS)
     for row in masks:

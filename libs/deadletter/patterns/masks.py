@@ -17,7 +17,7 @@ BARE = r"[^\s\"',;&)}\]]"
 ENDINGS = "com|net|org|edu|gov|mil|biz|io|local|localdomain|internal|corp|lan"
 COUNTRIES = (
     "ar|at|au|be|br|ca|ch|cl|cn|cz|de|dk|es|eu|fi|fr|gr|hk|hu|ie|il|ir|it|jp|kr|lt|lv|mx|nl|no|nz"
-    "|pe|ph|pl|pt|ro|rs|ru|se|sg|sk|th|tr|tw|ua|uk|us|ve|vn|za"
+    "|info|name|pro|tv|asia|xyz|pe|ph|pl|pt|ro|rs|ru|se|sg|sk|th|tr|tw|ua|uk|us|ve|vn|za"
 )
 MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
@@ -45,7 +45,9 @@ class Mask:
 
 
 WHERE = (
-    Mask("url", START + r"[A-Za-z][A-Za-z0-9+.-]{1,19}://[^\s\"'<>,;)\]}]++", "<url>", "http://10.0.0.1:80/x"),
+    Mask(
+        "url", START + r"[A-Za-z][A-Za-z0-9+.-]{1,19}://[^\s\"'<>,;)\]}]++", "<url>", "http://10.0.0.1:80/x"
+    ),
     Mask(
         "windows_path",
         r"(?<![A-Za-z0-9])(?:[A-Za-z]:|\\)\\[^\s\"'<>|,;()\[\]]++",
@@ -60,12 +62,27 @@ WHERE = (
     ),
 )
 PRIVATE = (
-    Mask("jwt", START + r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]++){1,2}", "<token>", "eyJhbGciOi.eyJzdWIi.c2", True),
-    Mask("bearer", START + "((?i:bearer|basic) )[A-Za-z0-9._~+/=-]{12,}+", "$1<token>", "Bearer AbCdEf123456", True),
+    Mask(
+        "jwt",
+        START + r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]++){1,2}",
+        "<token>",
+        "eyJhbGciOi.eyJzdWIi.c2",
+        True,
+    ),
+    Mask(
+        "bearer",
+        START + "((?i:bearer|basic) )[A-Za-z0-9._~+/=-]{12,}+",
+        "$1<token>",
+        "Bearer AbCdEf123456",
+        True,
+    ),
     Mask(
         "secret",
-        "((?i:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|credential)" + KEY_END
-        + r"[\"']?)(?![ \"'])" + BARE + "++",
+        "((?i:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|credential)"
+        + KEY_END
+        + r"[\"']?)(?![ \"'])"
+        + BARE
+        + "++",
         "$1<secret>",
         "a value that its key calls secret: password=hunter2",
         True,
@@ -79,35 +96,57 @@ PRIVATE = (
     ),
     Mask(
         "person",
-        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)" + KEY_END + ")" + QUOTED_OR_BARE,
+        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)"
+        + KEY_END
+        + ")"
+        + QUOTED_OR_BARE,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
     ),
-    Mask("dial", "((?i:phone|mobile|msisdn)(?i:_?(?:no|number))?" + KEY_END + ")" + QUOTED_OR_BARE, "$1<phone>",
-         'a phone number, where a key says so: "phone": "020 7946 0958"', True),
-    Mask("payment", "((?i:card_?(?:no|number)|cvv|cvc|iban)" + KEY_END + ")" + QUOTED_OR_BARE, "$1<card>",
-         "a card or account, where a key says so: card_number=4111", True),
+    Mask(
+        "dial",
+        "((?i:phone|mobile|msisdn)(?i:_?(?:no|number))?" + KEY_END + ")" + QUOTED_OR_BARE,
+        "$1<phone>",
+        'a phone number, where a key says so: "phone": "020 7946 0958"',
+        True,
+    ),
+    Mask(
+        "payment",
+        "((?i:card_?(?:no|number)|cvv|cvc|iban)" + KEY_END + ")" + QUOTED_OR_BARE,
+        "$1<card>",
+        "a card or account, where a key says so: card_number=4111",
+        True,
+    ),
     Mask(
         "account",
-        START + r"((?i:for|of|by|as|invalid|illegal) (?i:user) [\"']?)[A-Za-z_][^\s\"',;:()\[\]]{0,63}",
+        START
+        + r"((?:(?i:for|of|by|as|invalid|illegal) (?i:user)|(?i:password|publickey|login|logon|account) for) "
+        r"[\"']?)(?!(?:user|invalid|illegal|the|an?|all|any|this|your|each) )[A-Za-z_][^\s\"',;:()\[\]]{0,63}",
         "$1<name>",
         "an account's name: session opened for user ada",
         True,
     ),
     Mask(
         "email",
-        r"(?<![^\s\"'<>()\[\]{},;:=|])[^\s\"'<>()\[\]{},;:=|@/]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}",
+        r"(?<![^\s\"'<>()\[\]{},;:=|])[^\s\"'<>()\[\]{},;:=|@/]{1,64}"
+        r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}",
         "<email>",
         "ada@example.org",
         True,
     ),
-    Mask("card", r"(?<![A-Za-z0-9._-])[3-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,7}(?![A-Za-z0-9])", "<card>",
-         "4111 1111 1111 1111", True),
+    Mask(
+        "card",
+        r"(?<![A-Za-z0-9._-])[3-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,7}(?![A-Za-z0-9])",
+        "<card>",
+        "4111 1111 1111 1111",
+        True,
+    ),
     Mask("pan", "(?<![A-Za-z0-9._-])[3-6][0-9]{12,18}(?![A-Za-z0-9.])", "<card>", "4111111111111111", True),
     Mask(
         "phone",
-        r"(?<![A-Za-z0-9.+-])(?:\+[0-9]{1,3}[ .-]?(?:\([0-9]{1,4}\)[ .-]?)?[0-9]{2,4}(?:[ .-]?[0-9]{2,4}){1,4}"
+        r"(?<![A-Za-z0-9.+-])"
+        r"(?:\+[0-9]{1,3}[ .-]?(?:\([0-9]{1,4}\)[ .-]?)?[0-9]{2,4}(?:[ .-]?[0-9]{2,4}){1,4}"
         r"|\([0-9]{3}\) ?[0-9]{3}-[0-9]{4}|[0-9]{3}-[0-9]{3}-[0-9]{4})(?![A-Za-z0-9])",
         "<phone>",
         "+44 20 7946 0958, (020) 946-0958",
@@ -115,10 +154,30 @@ PRIVATE = (
     ),
 )
 WHEN_AND_WHO = (
-    Mask("quoted", r"(?<==)(?:\"[^\"]{0,256}\"|'[^']{0,256}')", "<text>", 'the quoted value of a key: tag="Cart View"'),
-    Mask("uuid", f"(?<![A-Za-z0-9]){HEX}{{8}}-(?:{HEX}{{4}}-){{3}}{HEX}{{12}}(?![A-Za-z0-9])", "<uuid>",
-         "127e769a-4fe6-4548-93b1-513ac51e0452"),
-    Mask("mac", f"(?<![A-Za-z0-9:]){HEX}{{2}}(?:[:-]{HEX}{{2}}){{5,31}}+(?![A-Za-z0-9:])", "<mac>", "00:0d:60:ea:84:1f"),
+    Mask(
+        "quoted",
+        r"(?<==)(?:\"[^\"]{0,256}\"|'[^']{0,256}')",
+        "<text>",
+        'the quoted value of a key: tag="Cart View"',
+    ),
+    Mask(
+        "printed",
+        r"(?<==)[A-Za-z][A-Za-z0-9_.$]{0,63}(?:\{[^{}]{0,128}\}|\([^()]{0,128}\))",
+        "<object>",
+        "an object as a program prints it, where it is a key's value: order=Order{id=7}",
+    ),
+    Mask(
+        "uuid",
+        f"(?<![A-Za-z0-9]){HEX}{{8}}-(?:{HEX}{{4}}-){{3}}{HEX}{{12}}(?![A-Za-z0-9])",
+        "<uuid>",
+        "127e769a-4fe6-4548-93b1-513ac51e0452",
+    ),
+    Mask(
+        "mac",
+        f"(?<![A-Za-z0-9:]){HEX}{{2}}(?:[:-]{HEX}{{2}}){{5,31}}+(?![A-Za-z0-9:])",
+        "<mac>",
+        "00:0d:60:ea:84:1f",
+    ),
     Mask(
         "timestamp",
         "(?<![A-Za-z0-9])[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}(?:[T :_-]" + CLOCK + ")?(?![0-9])",
@@ -139,10 +198,24 @@ WHEN_AND_WHO = (
         "Sat Jun 11 03:28:22 2005",
     ),
     Mask("clock", "(?<![A-Za-z0-9:.])" + CLOCK + "(?![0-9:])", "<time>", "20:30:31.455"),
-    Mask("relative_path", "(?<![A-Za-z0-9_<>/.:=-])[A-Za-z0-9_.-]{1,128}(?:/[A-Za-z0-9_.$-]{1,128}){2,64}+/?", "<path>",
-         "conf/site/orders.xml"),
-    Mask("range", START + r"[A-Za-z][A-Za-z_]{0,31}-[A-Za-z0-9]{0,8}\[[0-9]{1,9}[,-][0-9,-]{1,256}\]", "<id>",
-         "a range of nodes: node-[12-31]"),
+    Mask(
+        "component",
+        START + r"[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){1,12}/[A-Za-z0-9_.$-]{1,128}",
+        "<path>",
+        "a part of a program: com.shop.app/.CartActivity",
+    ),
+    Mask(
+        "relative_path",
+        "(?<![A-Za-z0-9_<>/.:=-])[A-Za-z0-9_.-]{1,128}(?:/[A-Za-z0-9_.$-]{1,128}){2,64}+/?",
+        "<path>",
+        "conf/site/orders.xml",
+    ),
+    Mask(
+        "range",
+        START + r"[A-Za-z][A-Za-z_]{0,31}-[A-Za-z0-9]{0,8}\[[0-9]{1,9}[,-][0-9,-]{1,256}\]",
+        "<id>",
+        "a range of nodes: node-[12-31]",
+    ),
     Mask(
         "ipv4",
         f"(?<![A-Za-z0-9.]){OCTET}(?:\\.{OCTET}){{3}}(?![A-Za-z0-9]|[.-][A-Za-z0-9]){PORT}",
@@ -156,8 +229,12 @@ WHEN_AND_WHO = (
         "<ip>",
         "fe80::1, 2001:db8::8a2e:370:7334",
     ),
-    Mask("localhost", r"(?<![A-Za-z0-9_.-])localhost(?:\.localdomain)?(?![A-Za-z0-9_.-])" + PORT, "<host>",
-         "localhost:5432"),
+    Mask(
+        "localhost",
+        r"(?<![A-Za-z0-9_.-])localhost(?:\.localdomain)?(?![A-Za-z0-9_.-])" + PORT,
+        "<host>",
+        "localhost:5432",
+    ),
     Mask(
         "host",
         rf"(?<![A-Za-z0-9_.@-])(?:(?:[A-Za-z0-9_-]{{1,63}}\.){{1,8}}(?:{ENDINGS})"
@@ -167,19 +244,30 @@ WHEN_AND_WHO = (
     ),
 )
 HOW_MUCH = (
-    Mask("size", AMOUNT + "(?:[kKMGTP]i?[bB]|[bB]ytes?|B)(?:/s(?:ec)?)?(?![A-Za-z0-9])", "<size>", "1.16 KB, 93 bytes"),
+    Mask(
+        "size",
+        AMOUNT + "(?:[kKMGTP]i?[bB]|[bB]ytes?|B)(?:/s(?:ec)?)?(?![A-Za-z0-9])",
+        "<size>",
+        "1.16 KB, 93 bytes",
+    ),
     Mask(
         "duration",
-        AMOUNT + f"(?:[nmu]?s|(?:milli|micro|nano)?(?:s|secs?|seconds?)|mins?|minutes?|hrs?|h|hours?|days?){END}",
+        AMOUNT
+        + f"(?:[nmu]?s|(?:milli|micro|nano)?(?:s|secs?|seconds?)|mins?|minutes?|hrs?|h|hours?|days?){END}",
         "<duration>",
         "1.04 s, <1 sec, 100 seconds",
     ),
     Mask("truth", START + "(?:true|false|TRUE|FALSE|True|False)" + END, "<bool>", "enabled=true"),
-    Mask("nothing", r"((?:[=:(,]|[=:] )[\"']?)(?:null|NULL|nil|None|undefined|NaN)" + END, "$1<null>", "tag=null"),
+    Mask(
+        "nothing",
+        r"((?:[=:(,]|[=:] )[\"']?)(?:null|NULL|nil|None|undefined|NaN)" + END,
+        "$1<null>",
+        "tag=null",
+    ),
     Mask(
         "qualified",
-        r"((?<![=:])[=:] ?)(?![^\s]{0,200}(?:Exception|Error|Fault))[a-z][A-Za-z0-9_]{0,63}(?:\.[A-Za-z0-9_$]{1,63}){2,12}"
-        "(?![A-Za-z0-9_.:])",
+        r"((?<![=:])[=:] ?)(?![^\s]{0,200}(?:Exception|Error|Fault))"
+        r"[a-z][A-Za-z0-9_]{0,63}(?:\.[A-Za-z0-9_$]{1,63}){2,12}(?![A-Za-z0-9_.:])",
         "$1<id>",
         "a qualified name as a value: action=com.shop.orders.PAID; an exception's name is none",
     ),
@@ -191,7 +279,13 @@ HOW_MUCH = (
         "<hex>",
         "0x0b85eee0, a489c868f0c37da9",
     ),
-    Mask("number", f"(?<![A-Za-z0-9_.])[+-]?[0-9]++(?:[.,][0-9]++)*+(?:[eE][+-]?[0-9]++)?%?{END}", "<num>", "-27, 85%"),
+    Mask("blob", START + "[A-Za-z0-9+/_=-]{64,}+", "<blob>", "no word is this long: an encoded value"),
+    Mask(
+        "number",
+        f"(?<![A-Za-z0-9_.])[+-]?[0-9]++(?:[.,][0-9]++)*+(?:[eE][+-]?[0-9]++)?%?{END}",
+        "<num>",
+        "-27, 85%",
+    ),
     Mask(
         "word",
         START + "[A-Za-z_]*+[0-9][A-Za-z0-9_]*+(?:-[A-Za-z0-9_]++)*+",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from deadletter.patterns.signature import VALUE
 
 MAX_SIGNATURES = 20_000
-"""Distinct signatures that are mined; beyond it rare words count as values, and then the rest is one group."""
+"""Distinct signatures that are mined; beyond it rare words count as values, then the rest is one group."""
 
 EMPTY = "(empty)"
 OVERFLOW = "(more kinds of text than are told apart)"
@@ -40,7 +40,7 @@ def template_of(text: str) -> Template:
     """Give a template its id: the first 16 hexadecimal digits of its SHA-256.
 
     >>> template_of("connection to <*> refused")
-    Template(template_id='5e10f6a76f2ebcdb', template='connection to <*> refused')
+    Template(template_id='7c56f63592db7612', template='connection to <*> refused')
     """
     return Template(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16], text)
 
@@ -81,7 +81,9 @@ def _generalised(signatures: list[str], limit: int) -> dict[str, str]:
     spelt = {}
     for signature in signatures:
         words = [word if seen[word] > rare else VALUE for word in signature.split(" ")]
-        spelt[signature] = " ".join(w for n, w in enumerate(words) if w != VALUE or not n or words[n - 1] != VALUE)
+        spelt[signature] = " ".join(
+            w for n, w in enumerate(words) if w != VALUE or not n or words[n - 1] != VALUE
+        )
     # which ones are kept must not depend on the alphabet, or one queue's names would crowd out the others
     kept = set(sorted(set(spelt.values()), key=_digest)[:limit])
     return {signature: s if s in kept else OVERFLOW for signature, s in spelt.items()}
@@ -120,7 +122,9 @@ def _split(group: list[Tokens]) -> Iterator[list[Tokens]]:
 
 
 def _constant(columns: list[set[str]]) -> int:
-    return sum(len(column) == 1 and not any(map(_is_mark, column)) and VALUE not in column for column in columns)
+    return sum(
+        len(column) == 1 and not any(map(_is_mark, column)) and VALUE not in column for column in columns
+    )
 
 
 def _weight(words: set[str]) -> float:

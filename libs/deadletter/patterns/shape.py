@@ -42,14 +42,16 @@ def leaves(payload: Column) -> Column:
         _one_level_deeper,
         lambda found: found["seen"],
     )
-    found = F.transform(nodes, lambda n: F.struct(n["path"], kind(n["v"]).alias("kind"), _value(n["v"]).alias("value")))
+    found = F.transform(
+        nodes, lambda n: F.struct(n["path"], kind(n["v"]).alias("kind"), _value(n["v"]).alias("value"))
+    )
     nothing = F.lit(None).cast("string").alias("value")
     whole = F.array(F.struct(F.lit(WHOLE).alias("path"), not_json(payload).alias("kind"), nothing))
     return F.when(root.isNull(), whole).otherwise(F.array_sort(F.array_distinct(found)))
 
 
 def not_json(payload: Column) -> Column:
-    """What a payload that does not parse is: ``truncated``, ``broken``, ``plain text``, ``empty``, ``huge``."""
+    """Say what does not parse: ``truncated``, ``broken``, ``plain text``, ``empty`` or ``huge``."""
     text = F.trim(payload)
     opened = text.rlike("^[{\\[]")
     closed = F.when(text.startswith("{"), text.endswith("}")).otherwise(text.endswith("]"))
@@ -63,7 +65,7 @@ def not_json(payload: Column) -> Column:
 
 
 def kind(value: Column) -> Column:
-    """What a variant holds, in words: ``object``, ``array``, ``null``, ``number``, ``ISO time``, ``text``, ..."""
+    """What a variant holds, in words: ``object``, ``array``, ``null``, ``number``, ``ISO time``, ..."""
     schema = F.schema_of_variant(value)
     text = F.try_variant_get(value, "$", "string")
     text_kind = (
@@ -114,7 +116,9 @@ def shape(payload: Column) -> Column:
     >>> [row[0] for row in df.select(shape(F.col("payload"))).collect()]
     ['$ object, $.a null, $.b array, $.b[] number; ASCII; 4^2 bytes', '$ truncated; ASCII; 4^1 bytes']
     """
-    paths = F.array_distinct(F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"])))
+    paths = F.array_distinct(
+        F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"]))
+    )
     size = F.concat(F.lit("4^"), size_class(payload).cast("string"), F.lit(" bytes"))
     return F.concat_ws("; ", F.array_join(paths, ", "), encoding(payload), size)
 
@@ -138,8 +142,11 @@ def _children(node: Column) -> Column:
         F.slice(F.try_variant_get(node["v"], "$", "array<variant>"), 1, WIDTH),
         lambda e: F.struct(F.concat(node["path"], F.lit("[]")).alias("path"), e.alias("v")),
     )
-    nothing = F.slice(members, 1, 0)
-    return F.coalesce(F.when(schema.startswith("OBJECT"), members).when(schema.startswith("ARRAY"), elements), nothing)
+    return (
+        F.when(schema.startswith("OBJECT"), members)
+        .when(schema.startswith("ARRAY"), elements)
+        .otherwise(F.array())
+    )
 
 
 def _value(value: Column) -> Column:

@@ -44,6 +44,8 @@ SPELLING: tuple[tuple[str, str], ...] = (
     (" {2,}+", " "),
     # a list of values is one value, however long it is
     (f"{V}(?: (?:{JOIN} ){{0,2}}{V})++", V),
+    # a list of anything else is its first member: up to six tokens that come again at once
+    ("(?<= )((?:[^ ]++ ){1,6}?)\\1++", "$1"),
 )
 
 
@@ -52,7 +54,7 @@ def signature(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
 
     >>> rows = [("blk_42 took 1.04 s (1040 ms), see a.b.c",), ("blk_7 took 2 s, see a.b.c",)]
     >>> spark.createDataFrame(rows, "t STRING").select(signature(F.col("t"))).distinct().first()[0]
-    '<*> took <*> s , see a.b.c'
+    '<*> took <*> , see a.b.c'
     """
     spelt = F.regexp_replace(mask(text, masks), "[\\x00-\\x20\\x7f]+", " ")
     spelt = F.concat(F.lit(" "), F.regexp_replace(spelt, F.lit(_placeholders(masks)), F.lit(V)), F.lit(" "))
@@ -66,7 +68,7 @@ def signature_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     """Do what :func:`signature` does, for one Python string.
 
     >>> signature_text("HTTPConnectionPool(host='10.1.2.3', port=8080): Read timed out. (read timeout=5)")
-    "HTTPConnectionPool ( host = <*> , port = <*> ) : Read timed out ( read timeout = <*> )"
+    'HTTPConnectionPool ( host = <*> , port = <*> ) : Read timed out ( read timeout = <*> )'
     """
     spelt = re.sub("[\\x00-\\x20\\x7f]+", " ", mask_text(text, masks))
     spelt = " " + re.sub(_placeholders(masks), V, spelt) + " "

@@ -1,0 +1,62 @@
+"""Error text and payload deviation, combined: one pattern key for each dead letter.
+
+An error text is the stronger witness, but not every broker has one. Where an error template and a
+deviation always come together they are two names of one problem, and the deviation's name is kept,
+because the brokers without error texts can see that one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from deadletter.patterns.deviation import HEALTHY
+from deadletter.patterns.grouping import group_texts
+from deadletter.patterns.masks import MASKS, Mask
+
+TOGETHER = 0.8
+"""Share of an error's dead letters that must have the deviation, and the other way round."""
+
+
+def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS) -> DataFrame:
+    """Add ``error_template``, ``pattern_key`` and ``pattern_id`` to dead letters with a ``deviation_key``.
+
+    The key is the error's template where there is one, unless it and a deviation come together in at
+    least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
+
+    >>> rows = [("KeyError: 'to' in order 1", "$.to missing"), ("KeyError: 'to' in order 2", "$.to missing"),
+    ...         (None, "$.to missing"), ("timeout after 3 s", "looks healthy"), (None, "looks healthy")]
+    >>> dead = spark.createDataFrame(rows, "error STRING, deviation_key STRING")
+    >>> sorted(row.pattern_key for row in pattern_keys(dead, "error").collect())
+    ['$.to missing', '$.to missing', '$.to missing', 'looks healthy', 'timeout after <*>']
+    """
+    said = F.length(F.trim(F.coalesce(F.col(error_col), F.lit("")))) > 0
+    grouped = group_texts(dead, error_col, masks=masks).withColumn(
+        "error_template", F.when(said, F.col("template"))
+    )
+    grouped = grouped.drop("signature", "template_id", "template")
+    linked = F.broadcast(_linked(grouped))
+    joined = grouped.join(linked, ["error_template", "deviation_key"], "left")
+    is_error = F.col("error_template").isNotNull() & F.col("linked").isNull()
+    key = F.when(is_error, F.col("error_template")).otherwise(F.col("deviation_key"))
+    return joined.select(
+        *dead.columns, "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id")
+    )
+
+
+def pattern_id(key: Column) -> Column:
+    """The id of a pattern: the first 16 hexadecimal digits of its key's SHA-256."""
+    return F.substring(F.sha2(key, 256), 1, 16)
+
+
+def _linked(grouped: DataFrame) -> DataFrame:
+    pairs = grouped.where("error_template IS NOT NULL").groupBy("error_template", "deviation_key").count()
+    of_error = F.sum("count").over(Window.partitionBy("error_template"))
+    of_deviation = F.sum("count").over(Window.partitionBy("deviation_key"))
+    return (
+        pairs.withColumn("share", F.col("count") / F.greatest(of_error, of_deviation))
+        .where((F.col("share") >= TOGETHER) & (F.col("deviation_key") != HEALTHY))
+        .select("error_template", "deviation_key", F.lit(True).alias("linked"))
+    )

@@ -1,0 +1,25 @@
+"""One Spark session for the whole run; ``SPARK_REMOTE=local[2]`` makes it Spark Connect."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter.session import get_spark
+
+CAPTURES = Path(__file__).parent / "captures"
+
+
+@pytest.fixture(scope="session")
+def spark():
+    return get_spark()
+
+
+@pytest.fixture(autouse=True)
+def doctest_names(request):
+    """Doctests use ``spark`` and ``F`` without importing them."""
+    if request.node.__class__.__name__ == "DoctestItem":
+        names = request.getfixturevalue("doctest_namespace")
+        names["F"] = F
+        if "spark." in request.node.dtest.docstring:
+            names["spark"] = request.getfixturevalue("spark")

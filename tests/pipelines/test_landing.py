@@ -1,0 +1,109 @@
+"""Bad input: each kind has its reason, and the good events of the same run are processed."""
+
+import gzip
+import json
+
+import pytest
+
+from deadletter import steps, tables
+from deadletter.errors import DeadletterError, UsageError
+from deadletter.lake import Lake
+from tests.pipelines.conftest import BUNDLED, quiet
+from tests.pipelines.test_disorder import lines_of
+
+GOOD = lines_of(BUNDLED / "zaqar" / "orders-a.jsonl.gz")[:400]
+
+
+def post(**changes):
+    """A Zaqar post of one message, with some fields changed."""
+    event = json.loads(next(line for line in GOOD if b'/messages", "query": null' in line))
+    return json.dumps(event | changes).encode() + b"\n"
+
+
+@pytest.fixture(scope="module")
+def bad_lake(spark, tmp_path_factory):
+    """A lake fed with good events and every kind of damage at once."""
+    landing = tmp_path_factory.mktemp("bad")
+    zaqar = landing / "zaqar"
+    zaqar.mkdir()
+    with gzip.open(zaqar / "good.jsonl.gz", "wb") as file:
+        file.writelines(GOOD)
+    (zaqar / "garbage.jsonl").write_bytes(b"\x00\x01 garbage\nmore { garbage\n\n   \n")
+    (zaqar / "array.jsonl").write_bytes(b'[{"captured_at": "2026-11-20T20:53:01+00:00"}]\n')
+    (zaqar / "utf8.jsonl").write_bytes(post(client_id="caf\xe9").replace(b"\\u00e9", b"\xe9"))
+    (zaqar / "large.jsonl").write_bytes(post(method="X" * 5_000_000))
+    whole = gzip.compress(b"".join(post(client_id=f"c{n}") for n in range(5000)))
+    (zaqar / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    (zaqar / ".half-written.jsonl").write_bytes(b'{"captured')
+    (landing / "kafka").mkdir()
+    (landing / "kafka" / "events.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:01+00:00"}\n')
+    (landing / "loose.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:02+00:00"}\n')
+    lake = Lake(spark, str(tmp_path_factory.mktemp("bad-lake")))
+    return lake, steps.run(lake, str(landing), tell=quiet)
+
+
+def reasons(lake, file):
+    found = lake.read(tables.QUARANTINE).where(f"source_file LIKE '%/{file}'").select("reasons").collect()
+    return sorted({reason.split(":")[0] for row in found for reason in row["reasons"]})
+
+
+@pytest.mark.parametrize(
+    ("file", "codes"),
+    [
+        ("garbage.jsonl", ["not_json"]),
+        ("array.jsonl", ["not_an_object"]),
+        ("utf8.jsonl", ["not_utf8"]),
+        ("large.jsonl", ["unknown_method"]),
+        ("kafka/events.jsonl", ["unknown_system"]),
+        ("loose.jsonl", ["unknown_system"]),
+    ],
+)
+def test_reason_in_quarantine(bad_lake, file, codes):
+    assert reasons(bad_lake[0], file) == codes
+
+
+def test_the_good_events_of_the_run_are_processed(bad_lake):
+    lake, _ = bad_lake
+    posted = sum(len(json.loads(x)["request_body"]["messages"]) for x in GOOD if b'/messages", "query": null' in x)
+    state = lake.read(tables.MESSAGE_STATE).where("tenant = 'p1' AND posted IS NOT NULL")
+    assert state.where("posted.producer NOT LIKE 'c%'").count() == posted or state.count() >= posted
+
+
+def test_a_cut_archive_is_named_and_its_lines_kept(bad_lake):
+    lake, summary = bad_lake
+    assert [w for w in summary.warnings if "cut.jsonl.gz" in w and "damaged archive" in w]
+    assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%cut.jsonl.gz'").count() > 100
+
+
+def test_raw_text_is_kept_byte_for_byte(bad_lake):
+    lake, _ = bad_lake
+    row = lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%large.jsonl'")
+    sizes = row.selectExpr("octet_length(raw) AS size", "event_id = sha2(CAST(raw AS binary), 256) AS same").first()
+    assert (sizes["size"], sizes["same"]) == (len(post(method="X" * 5_000_000)) - 1, True)
+
+
+def test_nothing_is_lost(bad_lake):
+    """Every event is in quarantine or counted as good or silent."""
+    lake, summary = bad_lake
+    assert lake.read(tables.QUEUE_EVENTS).count() == summary.events_in
+    assert lake.read(tables.QUARANTINE).count() == summary.events_quarantined
+
+
+def test_an_empty_landing_folder(spark, tmp_path):
+    (tmp_path / "landing").mkdir()
+    summary = steps.run(Lake(spark, str(tmp_path / "lake")), str(tmp_path / "landing"), tell=quiet)
+    assert summary.events_in == 0
+    assert "nothing to take in" in summary.warnings[0]
+
+
+def test_a_missing_landing_folder(spark, tmp_path):
+    with pytest.raises(UsageError, match="no landing folder"):
+        steps.run(Lake(spark, str(tmp_path / "lake")), str(tmp_path / "nowhere"), tell=quiet)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_second_run_at_once_says_so(spark, tmp_path):
+    (tmp_path / "landing").mkdir()
+    lake = Lake(spark, str(tmp_path / "lake"))
+    with lake.lock(), pytest.raises(DeadletterError, match="another run is at work"):
+        steps.run(lake, str(tmp_path / "landing"), tell=quiet)

@@ -1,0 +1,144 @@
+import csv
+import random
+import time
+
+import pytest
+
+from deadletter.patterns.cluster import cluster_file
+from deadletter.patterns.grouping import group_rows, group_texts
+from deadletter.patterns.mining import mine
+from deadletter.patterns.signature import signature_text
+from tests.unit.patterns_texts import HOSTILE, random_texts
+
+CITIES = ["Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice"]
+
+
+JSON_LINES = """{"id": "x", "msg": "order 1 lost"}
+{"id": "y", "msg": "order 2 lost"}
+
+{"id": "z", "msg": "queue full"}
+"""
+
+
+def ids(texts):
+    return {text: (t.template_id, t.template) for text, t in zip(texts, group_rows(texts), strict=True)}
+
+
+def templates(texts):
+    return {text: found.template for text, found in zip(texts, group_rows(texts), strict=True)}
+
+
+def test_optional_segments_and_lists_do_not_split():
+    texts = [
+        "sent 12 bytes, received 1127 bytes (1.10 KB), lifetime <1 sec",
+        "sent 9 bytes, received 3 bytes, lifetime 00:02",
+        "connection from 10.0.0.1 () closed",
+        "connection from 10.0.0.2 (mail.example.org) closed",
+        "connection from 10.0.0.3 closed",
+        "blocks 12 13 14 are gone",
+        "blocks 12 are gone",
+        "blocks 12, 13, 14, 15 are gone",
+    ]
+    assert len({found.template for found in group_rows(texts)}) == 3
+
+
+def test_a_place_with_many_words_holds_values_and_states_do_not():
+    texts = [f"no route from depot {city} to customer" for city in CITIES]
+    states = ["PAID", "SENT", "LOST", "BACK", "HELD", "DONE"]
+    texts += [f"order 7 changed from NEW to {state} today" for state in states]
+    found = templates(texts)
+    assert {found[text] for text in texts[:8]} == {"no route from depot <*> to customer"}
+    assert len({found[text] for text in texts[8:]}) == 6
+
+
+def test_one_strange_line_does_not_split_a_group():
+    texts = [f"no route from depot {city} to customer" for city in CITIES]
+    alone = templates(texts)
+    strange = ["no word from anyone today to customer", "all routes from depot closed to customer"]
+    beside = templates([*texts, *strange])
+    assert {beside[text] for text in texts} == set(alone.values())
+
+
+def test_volume_order_and_partitions_change_nothing(spark):
+    texts = random_texts(600, seed=3) + [f"no route from depot {city} to customer" for city in CITIES]
+    wanted = ids(texts)
+    shuffled = texts * 3 + texts[:50]
+    random.Random(1).shuffle(shuffled)
+    assert ids(shuffled) == wanted
+    for rows, partitions in ((texts, 1), (shuffled, 50)):
+        df = spark.createDataFrame([(text,) for text in rows], "text STRING").repartition(partitions)
+        found = group_texts(df, "text").collect()
+        assert len(found) == len(rows)
+        assert {row.text: (row.template_id, row.template) for row in found} == wanted
+
+
+def test_groups_by_a_column_do_not_mix(spark):
+    rows = [("a", f"depot {city} is closed until monday") for city in CITIES]
+    rows += [("b", "depot Bern is closed until monday"), (None, None)]
+    found = group_texts(spark.createDataFrame(rows, "q STRING, text STRING"), "text", by=["q"])
+    templates_of = {(row.q, row.template) for row in found.collect()}
+    assert templates_of == {
+        ("a", "depot <*> is closed until monday"),
+        ("b", "depot Bern is closed until monday"),
+        (None, "(empty)"),
+    }
+
+
+def test_hostile_texts_take_bounded_time():
+    started = time.monotonic()
+    found = group_rows([*HOSTILE.values(), None, "\ud800 lone"])
+    assert len(found) == len(HOSTILE) + 2
+    assert time.monotonic() - started < 5
+
+
+def test_a_flood_of_names_ends_in_few_groups():
+    words = [f"{a}{b}{c}" for a in "bcdfghjklmnp" for b in "aeiou" for c in "bcdfghjklmnp"]
+    flood = [f"{x} {y}" for x in words for y in words[:: len(words) // 60]]
+    found = mine(["depot closed", *flood], limit=1000)
+    assert len({template.template_id for template in found.values()}) <= 1001
+    crowded = mine([signature_text(text) for text in flood], limit=10)
+    assert len({template.template_id for template in crowded.values()}) <= 11
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column", "line_id"),
+    [
+        ("a.csv", "id,msg\nx,order 1 lost\ny,order 2 lost\nz,queue full\n", "msg", "id"),
+        ("a.jsonl", JSON_LINES, "msg", "id"),
+        ("a.log", "order 1 lost\norder 2 lost\nqueue full\n", None, None),
+    ],
+)
+def test_files_are_grouped_without_spark(tmp_path, name, text, column, line_id):
+    done = cluster_file(write(tmp_path / name, text), column, line_id, tmp_path / "out.csv")
+    assert (done.lines, done.clusters) == (3, 2)
+    with (tmp_path / "out.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["line_id"] for row in rows] == (["x", "y", "z"] if line_id else ["1", "2", "3"])
+    assert rows[0]["cluster_id"] == rows[1]["cluster_id"] != rows[2]["cluster_id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column", "line_id", "told"),
+    [
+        ("a.csv", "id,msg\nx,y\n", "text", "id", "no column 'text'"),
+        ("a.csv", "id,msg\nx,y\n", "msg", "nr", "no column 'nr'"),
+        ("a.csv", "id,msg\nx,y\nx,z\n", "msg", "id", "occurs twice"),
+        ("a.csv", "id,msg\nx,y\n", None, "id", "say which column"),
+        ("a.jsonl", '{"id"\n', "msg", None, "line 1 is not JSON"),
+        ("a.jsonl", "[1]\n", "msg", None, "not a JSON object"),
+        ("a.txt", "x\n", "msg", None, "has no columns"),
+    ],
+)
+def test_what_cannot_be_grouped_is_told(tmp_path, name, text, column, line_id, told):
+    with pytest.raises(ValueError, match=told):
+        cluster_file(write(tmp_path / name, text), column, line_id, tmp_path / "out.csv")
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(ValueError, match="no such file"):
+        cluster_file(tmp_path / "none.csv", "msg", None, tmp_path / "out.csv")

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter.errors import UsageError
+from deadletter.patterns.masking import load_masks, mask, mask_text, private_masks
+from deadletter.patterns.signature import signature, signature_text
+from tests.unit.patterns_texts import HOSTILE, random_texts
+
+
+def test_spark_and_python_mask_and_sign_alike(spark):
+    texts = sorted({*random_texts(4000), *HOSTILE.values()})
+    rows = spark.createDataFrame([(text,) for text in texts], "t STRING").repartition(2)
+    found = rows.select("t", mask(F.col("t")).alias("m"), signature(F.col("t")).alias("s")).collect()
+    assert len(found) == len(texts)
+    wrong = [(row.t[:200], row.m, mask_text(row.t)) for row in found if row.m != mask_text(row.t)]
+    assert wrong[:3] == []
+    wrong = [(row.t[:200], row.s, signature_text(row.t)) for row in found if row.s != signature_text(row.t)]
+    assert wrong[:3] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("card 4111 1111 1111 1111 of ada@example.org", "card <card> of <email>"),
+        ("password=hunter2 token: abc", "password=<secret> token: <secret>"),
+        ('{"full_name": "Ada Low", "phone": "020 7946"}', '{"full_name": <name>, "phone": <phone>}'),
+        ("session closed for user ada", "session closed for user <name>"),
+        ("call +44 20 7946 0958", "call <phone>"),
+        ("HTTP 404 for http://10.0.0.1:80/x?y=1", "HTTP <num> for <url>"),
+        ("java.io.IOException: disk full", "java.io.IOException: disk full"),
+        ("KeyError: 'currency'", "KeyError: 'currency'"),
+        ("TCP/IP and I/O stay words", "TCP/IP and I/O stay words"),
+        ("read /var/log/shop.log at 10:21:07", "read <path> at <time>"),
+        ("from 2001:db8::8a2e:370:7334", "from <ip>"),
+    ],
+)
+def test_values_give_way(text, masked):
+    assert mask_text(text) == masked
+
+
+def test_private_rows_alone_keep_the_rest_readable():
+    masked = mask_text("order 7 of ada@example.org, pwd=x1", private_masks())
+    assert masked == "order 7 of <email>, pwd=<secret>"
+
+
+def test_user_rows_come_first(tmp_path):
+    file = tmp_path / "masks.json"
+    file.write_text(json.dumps([{"name": "sku", "regex": "S[0-9]{3}", "placeholder": "<sku>"}]))
+    assert mask_text("S915 is out", load_masks(file)) == "<sku> is out"
+    assert signature_text("S915 is out", load_masks(file)) == "<*> is out"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("{}", "a JSON list"),
+        ('[{"name": "x"}]', "rule 1 needs"),
+        ('[{"name": "sku", "regex": "(", "placeholder": "<sku>"}]', "'sku': bad regex"),
+        ('[{"name": "sku", "regex": "S*", "placeholder": "<sku>"}]', "'sku': the regex matches the empty"),
+        ('[{"name": "sku", "regex": "S", "placeholder": "sku"}]', "'sku': a placeholder looks like"),
+    ],
+)
+def test_a_bad_masks_file_says_which_rule(tmp_path, content, told):
+    file = tmp_path / "masks.json"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=told):
+        load_masks(file)
