@@ -18,9 +18,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+from deadletter.patterns.grouping import group_rows
 
 DRAIN = """
 import json, sys
@@ -61,41 +64,32 @@ def drained(python, sets, scratch):
     for name, rows in sets.items():
         paths.append(str(scratch / f"{name}.json"))
         Path(paths[-1]).write_text(json.dumps([row["Content"] for row in rows]))
-    ran = subprocess.run(
-        [python, "-c", DRAIN], input=json.dumps(paths), capture_output=True, text=True, check=True
-    )
+    command = [python, "-c", DRAIN]
+    ran = subprocess.run(command, input=json.dumps(paths), capture_output=True, text=True, check=True)
     return dict(zip(sets, map(json.loads, ran.stdout.splitlines()), strict=True))
 
 
 def table(sets, ours, theirs, labels):
     shown = isinstance(theirs, dict)
-    print(
-        f"\nagainst {labels}:\n{'set':12} {'lines':>6} {'events':>6} {'groups':>6} {'GA':>7} {'FGA':>7}",
-        end="",
-    )
-    print(f" {'Drain3 GA':>10} {'FGA':>7}" if shown else "")
+    heads = ["GA", "FGA"] + (["Drain3 GA", "FGA"] if shown else [])
+    print(f"\nagainst {labels}:")
+    print(f"{'set':12} {'lines':>6} {'events':>6} {'groups':>6} " + " ".join(f"{head:>9}" for head in heads))
     sums = Counter()
     for name, rows in sets.items():
         true = [row[labels] for row in rows]
         scores = accuracy(ours[name], true) + (accuracy(theirs[name], true) if shown else ())
         sums.update(dict(enumerate(scores)))
-        counts = f"{len(rows):6} {len(set(true)):6} {len(set(ours[name])):6}"
-        print(
-            f"{name:12} {counts} "
-            + " ".join(f"{score:{10 if n == 2 else 7}.4f}" for n, score in enumerate(scores))
-        )
-    means = (sums[n] / len(sets) for n in range(4 if shown else 2))
-    print(f"{'mean':33} " + " ".join(f"{score:{10 if n == 2 else 7}.4f}" for n, score in enumerate(means)))
+        print(f"{name:12} {len(rows):6} {len(set(true)):6} {len(set(ours[name])):6} {numbers(scores)}")
+    print(f"{'mean':33} {numbers([sums[n] / len(sets) for n in range(len(heads))])}")
+
+
+def numbers(scores):
+    return " ".join(f"{score:9.4f}" for score in scores)
 
 
 def main():
-    import tempfile
-
-    from deadletter.patterns.grouping import group_rows
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("data", type=Path)
     parser.add_argument("--drain", default=os.environ.get("DEADLETTER_DRAIN_PYTHON"))
     given = parser.parse_args()
@@ -104,8 +98,7 @@ def main():
         sys.exit(f"{given.data}: no CSV files with labelled lines")
     started = time.perf_counter()
     ours = {
-        name: [t.template_id for t in group_rows([row["Content"] for row in rows])]
-        for name, rows in sets.items()
+        name: [t.template_id for t in group_rows([r["Content"] for r in rows])] for name, rows in sets.items()
     }
     took = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as scratch:

@@ -12,13 +12,15 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import DeadletterError
 from deadletter.gold.dead_letters import dead_letters
-from deadletter.gold.facts import SilverFacts, kept, until
+from deadletter.gold.discrepancies import discrepancies
+from deadletter.gold.facts import SilverFacts, kept
 from deadletter.gold.health import queue_health
 from deadletter.gold.patterns import assign_patterns, poison_patterns
 from deadletter.gold.survival import delivery_survival
 from deadletter.lake import Lake, from_micros, literal_days
 from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
+from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.silver import state
 from deadletter.sources import landing as source
@@ -127,14 +129,7 @@ def gold(lake: Lake, as_of: datetime, habits: Habits = REDIS, tell: Tell = print
         tell("gold: already up to date")
         return
     tell(f"gold: judging what happened until {as_of.isoformat()}")
-    facts = until(
-        lake.read(tables.MESSAGE_STATE),
-        lake.read(tables.CLAIMS),
-        lake.read(tables.CLAIM_ATTEMPTS),
-        lake.read(tables.QUEUE_POLICIES),
-        as_of,
-    )
-    with kept(facts) as facts:
+    with kept(facts_at(lake, as_of)) as facts:
         _write_gold(lake, facts, habits, tell)
     lake.note_progress("gold", version, as_of)
 
@@ -143,10 +138,11 @@ def _write_gold(lake: Lake, facts: SilverFacts, habits: Habits, tell: Tell) -> N
     judged = dead_letters(facts, lake.read(tables.QUEUE_EVENTS), habits).persist()
     dead = assign_patterns(judged, facts).persist()
     lake.replace(dead.drop("kind", "template"), tables.DEAD_LETTERS)
-    tell("gold: patterns, queue health and delivery survival")
+    tell("gold: patterns, queue health, delivery survival, discrepancies")
     lake.replace(poison_patterns(dead, facts.as_of), tables.POISON_PATTERNS)
     lake.replace(queue_health(facts, dead), tables.QUEUE_HEALTH)
     lake.replace(delivery_survival(facts, dead), tables.DELIVERY_SURVIVAL)
+    lake.replace(discrepancies(facts, dead), tables.DISCREPANCIES)
     dead.unpersist()
     judged.unpersist()
 

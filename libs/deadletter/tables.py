@@ -266,6 +266,20 @@ DELIVERY_SURVIVAL = Table(
     ),
 )
 
+DISCREPANCIES = Table(
+    "gold",
+    "discrepancies",
+    "Where the broker's word and the rules differ; a queue's own have an empty message_id",
+    (*MESSAGE_KEY, "kind"),
+    (
+        *_MESSAGE,
+        Column("kind", "string", "What differs, see docs/rules.md"),
+        Column("at", "timestamp", "When it showed"),
+        Column("broker_says", "string", "What the broker did or said"),
+        Column("rules_say", "string", "What its documents imply"),
+    ),
+)
+
 PROGRESS = Table(
     "control",
     "progress",
@@ -290,6 +304,7 @@ ALL_TABLES = (
     POISON_PATTERNS,
     QUEUE_HEALTH,
     DELIVERY_SURVIVAL,
+    DISCREPANCIES,
     PROGRESS,
 )
 BY_NAME = {table.name: table for table in ALL_TABLES} | {table.full_name: table for table in ALL_TABLES}

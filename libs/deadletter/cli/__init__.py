@@ -8,6 +8,7 @@ import click
 
 from deadletter import __version__
 from deadletter.cli.demo import demo
+from deadletter.cli.explain import explain
 from deadletter.cli.report import report
 from deadletter.cli.run import run
 from deadletter.cli.show import show
@@ -29,10 +30,11 @@ def cli() -> None:
     Then:        deadletter run --landing DIR --lake DIR
                  deadletter report --lake DIR --out DIR
                  deadletter show dead_letters --lake DIR
+                 deadletter explain MESSAGE_ID --lake DIR
     """
 
 
-for command in (run, show, report, demo):
+for command in (run, show, explain, report, demo):
     cli.add_command(command)
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 import click
+
+from deadletter.errors import UsageError
+from deadletter.lake import Lake
+from deadletter.session import get_spark
+from deadletter.steps import utc
 
 lake_option = click.option(
     "--lake",
@@ -26,9 +32,14 @@ def teller() -> Callable[[str], None]:
     return tell
 
 
-def open_lake(lake_root: str):
+def open_lake(lake_root: str) -> Lake:
     """The lake, in a session that is started now if none runs."""
-    from deadletter.lake import Lake
-    from deadletter.session import get_spark
-
     return Lake(get_spark(), lake_root)
+
+
+def parse_time(as_of: str | None) -> datetime | None:
+    """The time of ``--as-of`` in UTC, or ``None``."""
+    try:
+        return utc(as_of) if as_of else None
+    except ValueError:
+        raise UsageError(f"--as-of {as_of}: not an ISO 8601 time such as 2026-11-20T21:44:00+00:00") from None

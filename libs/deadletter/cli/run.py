@@ -7,8 +7,9 @@ import json
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake, teller
-from deadletter.errors import UsageError
+from deadletter import steps
+from deadletter.cli.common import lake_option, open_lake, parse_time, teller
+from deadletter.rules.zaqar_store import STORES
 
 
 @click.command()
@@ -19,7 +20,7 @@ from deadletter.errors import UsageError
 @click.option("--as-of", metavar="ISO8601", help="Judge what happened until then; default: the latest event.")
 @click.option(
     "--zaqar-store",
-    type=click.Choice(["redis", "document"]),
+    type=click.Choice(sorted(STORES, reverse=True)),
     default="redis",
     show_default=True,
     help="Whose habits to replay for Zaqar's silent move: the Redis store's, or the document's alone.",
@@ -33,9 +34,6 @@ def run(landing: str, lake_root: str, as_of: str | None, zaqar_store: str, as_js
     Write them elsewhere and rename them in; a file must not change once it is there.
     """
     until = parse_time(as_of)
-    from deadletter import steps
-    from deadletter.rules.zaqar_store import STORES
-
     steps.source.landing_files(landing)  # before Spark starts: a wrong path is told at once
     tell = teller()
     tell("starting Spark")
@@ -46,17 +44,7 @@ def run(landing: str, lake_root: str, as_of: str | None, zaqar_store: str, as_js
         print_summary(summary)
 
 
-def parse_time(as_of: str | None):
-    """The time of ``--as-of`` in UTC, or ``None``."""
-    from deadletter.steps import utc
-
-    try:
-        return utc(as_of) if as_of else None
-    except ValueError:
-        raise UsageError(f"--as-of {as_of}: not an ISO 8601 time such as 2026-11-20T21:44:00+00:00") from None
-
-
-def print_summary(summary) -> None:
+def print_summary(summary: steps.Summary) -> None:
     """Print what a run did as tables."""
     from rich.console import Console
     from rich.table import Table

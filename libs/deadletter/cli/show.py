@@ -5,11 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Iterator
 
 import click
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from deadletter.cli.common import lake_option, open_lake
+from deadletter import tables
+from deadletter.cli.common import lake_option, open_lake, parse_time
 from deadletter.errors import UsageError, first_line
+from deadletter.lake import Lake
+from deadletter.replay import status_at
+from deadletter.tables import Table
 
 TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
@@ -21,51 +29,58 @@ TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:m
     "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
     help="json: one object a line.",
 )
+@click.option("--as-of", metavar="ISO8601", help="message_state only: each message's status at that time.")
 @click.option("--where", metavar="SQL", help="Only rows for which this is true, e.g. \"queue = 'orders'\".")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many rows; default 20 as a table, else all.")
-def show(table: str, lake_root: str, form: str, where: str | None, limit: int | None) -> None:
+def show(
+    table: str, lake_root: str, form: str, as_of: str | None, where: str | None, limit: int | None
+) -> None:
     """Print the rows of TABLE, e.g. dead_letters or silver.message_state.
 
     With --format json or csv, standard output holds nothing but the rows.
     """
-    from deadletter import tables
-
     found = tables.find(table)
     if found is None:
         names = ", ".join(known.full_name for known in tables.ALL_TABLES)
         raise UsageError(f"no table {table}. There are: {names}")
-    rows = select_rows(open_lake(lake_root), found, where, limit or (20 if form == "table" else None))
-    {"table": print_table, "json": print_json, "csv": print_csv}[form](rows, found)
-
-
-def select_rows(lake, table, where: str | None, limit: int | None):
-    """The rows as one JSON string each, in the order of the table's key."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F
-
+    if as_of and found is not tables.MESSAGE_STATE:
+        raise UsageError(f"--as-of goes with message_state; {found.full_name} is as the last run's --as-of made it")
+    df = select_rows(open_lake(lake_root), found, as_of, where, limit or (20 if form == "table" else None))
     try:
-        df = lake.read(table)
-        df = df.where(where) if where else df
-        df = df.orderBy(*table.key)
-        df = df.limit(limit) if limit else df
-        return df.select(F.to_json(F.struct("*"), TIMESTAMPS).alias("row")).toLocalIterator()
+        {"table": print_table, "json": print_json, "csv": print_csv}[form](as_json_rows(df), found, df.columns)
     except PySparkException as error:
         raise UsageError(f"--where {where}: {first_line(error)}") from None
 
 
-def print_json(rows, table) -> None:
+def select_rows(lake: Lake, table: Table, as_of: str | None, where: str | None, limit: int | None) -> DataFrame:
+    """The rows in the order of the table's key."""
+    try:
+        df = status_at(lake, parse_time(as_of)) if as_of else lake.read(table)
+        df = (df.where(where) if where else df).orderBy(*table.key)
+        return df.limit(limit) if limit else df
+    except PySparkException as error:
+        raise UsageError(f"--where {where}: {first_line(error)}") from None
+
+
+def as_json_rows(df: DataFrame) -> Iterator[str]:
+    """The rows as JSON objects, fetched as they are read."""
+    for row in df.select(F.to_json(F.struct("*"), TIMESTAMPS).alias("row")).toLocalIterator():
+        yield row["row"]
+
+
+def print_json(rows: Iterator[str], table: Table, names: list[str]) -> None:
     """One JSON object a line."""
     for row in rows:
-        click.echo(row["row"])
+        click.echo(row)
 
 
-def print_csv(rows, table) -> None:
+def print_csv(rows: Iterator[str], table: Table, names: list[str]) -> None:
     """CSV with a header; nested values as JSON."""
     writer = csv.writer(sys.stdout)
-    writer.writerow(table.column_names)
+    writer.writerow(names)
     for row in rows:
-        values = json.loads(row["row"])
-        writer.writerow([as_text(values[name]) for name in table.column_names])
+        values = json.loads(row)
+        writer.writerow([as_text(values[name]) for name in names])
 
 
 def as_text(value) -> str:
@@ -79,18 +94,48 @@ def as_text(value) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)
 
 
-def print_table(rows, table) -> None:
-    """A table for the eye; columns without any value are left out, long values are cut."""
-    from rich.console import Console
-    from rich.table import Table
+WIDEST = 8
+"""A table with more columns than this does not fit a screen: its rows are printed one below the other."""
 
-    records = [json.loads(row["row"]) for row in rows]
-    names = [name for name in table.column_names if any(record[name] not in (None, "") for record in records)]
-    drawn = Table(title=table.full_name, caption=table.comment)
+
+def print_table(rows: Iterator[str], table: Table, names: list[str]) -> None:
+    """Rows for the eye; columns without any value are left out, long values are cut."""
+    records = [json.loads(row) for row in rows]
+    names = [name for name in names if any(record[name] not in (None, "", []) for record in records)]
+    if not records:
+        click.echo("no rows")
+    elif len(names) > WIDEST:
+        print_records(records, names)
+    else:
+        print_grid(records, table, names)
+
+
+def print_records(records: list[dict], names: list[str]) -> None:
+    """Each row as a block of ``name  value`` lines."""
+    width = max(map(len, names))
+    for number, record in enumerate(records, 1):
+        click.secho(f"--- {number} ---", bold=True)
+        for name in names:
+            click.echo(f"{name:<{width}}  {cut(as_text(record[name]), 160)}")
+
+
+def print_grid(records: list[dict], table: Table, names: list[str]) -> None:
+    """The rows as one table."""
+    from rich.console import Console
+    from rich.table import Table as Drawing
+
+    drawn = Drawing(title=table.full_name, caption=table.comment)
     for name in names:
         drawn.add_column(name, overflow="fold")
     for record in records:
-        drawn.add_row(*[as_text(record[name])[:120] for name in names])
+        drawn.add_row(*[cut(as_text(record[name]), 120) for name in names])
     Console().print(drawn)
-    if not records:
-        click.echo("no rows")
+
+
+def cut(text: str, length: int) -> str:
+    """At most ``length`` characters, with a mark where something is left out.
+
+    >>> cut("poison message", 7)
+    'poison…'
+    """
+    return text if len(text) <= length else text[: length - 1] + "…"

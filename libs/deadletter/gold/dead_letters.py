@@ -45,13 +45,17 @@ def dead_letters(
 
     ``events`` are rows of ``bronze.queue_events``, where payloads stay.
     """
+    return _with_payload(_with_error(all_deaths(facts, habits), facts), facts, events)
+
+
+def all_deaths(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
+    """Every broker's deaths in the columns of ``gold.dead_letters``; payload, error and cause are null."""
     parts = [
         _complete(zaqar.deaths(facts, habits), "zaqar", reason="max_claim_count", evidence="derived"),
         _complete(rabbitmq.deaths(facts), "rabbitmq", evidence="observed"),
         _complete(pulsar.deaths(facts), "pulsar", evidence="observed"),
     ]
-    dead = parts[0].unionByName(parts[1]).unionByName(parts[2])
-    return _with_payload(_with_error(dead, facts), facts, events)
+    return parts[0].unionByName(parts[1]).unionByName(parts[2])
 
 
 def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:

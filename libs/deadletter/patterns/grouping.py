@@ -28,14 +28,15 @@ def group_texts(
     """Add ``signature``, ``template_id`` and ``template`` to every row; a null text counts as empty.
 
     The same rows get the same ids however they are ordered, repeated or partitioned. With ``by``, the
-    texts of each combination of those columns are grouped by themselves.
+    texts of each combination of those columns are grouped by themselves. A ``signature`` that is already
+    there, kept from :func:`add_signature`, is taken as it is: it costs most of the work.
 
     >>> rows = [("order 7 is lost",), ("order 8 is lost",), ("queue full",)]
     >>> found = group_texts(spark.createDataFrame(rows, "text STRING"), "text")
     >>> sorted(row.template for row in found.select("template").collect())
     ['order <*> is lost', 'order <*> is lost', 'queue full']
     """
-    signed = df.withColumn("signature", signature(F.coalesce(F.col(text_col), F.lit("")), masks))
+    signed = df if "signature" in df.columns else add_signature(df, text_col, masks)
     mined = mine_signatures(signed, by)
     joined = signed.join(
         F.broadcast(mined), [_same(signed, mined, name) for name in (*by, "signature")], "left"
@@ -46,6 +47,11 @@ def group_texts(
         F.coalesce(mined["template_id"], F.lit(rest.template_id)).alias("template_id"),
         F.coalesce(mined["template"], F.lit(rest.template)).alias("template"),
     )
+
+
+def add_signature(df: DataFrame, text_col: str, masks: Sequence[Mask] = MASKS) -> DataFrame:
+    """Add the column ``signature``; a null text counts as empty."""
+    return df.withColumn("signature", signature(F.coalesce(F.col(text_col), F.lit("")), masks))
 
 
 def mine_signatures(signed: DataFrame, by: Sequence[str] = ()) -> DataFrame:

@@ -26,8 +26,8 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     The key is the error's template where there is one, unless it and a deviation come together in at
     least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
 
-    >>> rows = [("KeyError: 'to' in order 1", "$.to missing"), ("KeyError: 'to' in order 2", "$.to missing"),
-    ...         (None, "$.to missing"), ("timeout after 3 s", "looks healthy"), (None, "looks healthy")]
+    >>> rows = [("KeyError: 'to' in order 1", "$.to missing"), ("KeyError: 'to' in order 2", "$.to missing")]
+    >>> rows += [(None, "$.to missing"), ("timeout after 3 s", "looks healthy"), (None, "looks healthy")]
     >>> dead = spark.createDataFrame(rows, "error STRING, deviation_key STRING")
     >>> sorted(row.pattern_key for row in pattern_keys(dead, "error").collect())
     ['$.to missing', '$.to missing', '$.to missing', 'looks healthy', 'timeout after <*>']

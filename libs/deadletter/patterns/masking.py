@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial, reduce
+from operator import or_
 from pathlib import Path
 
 from pyspark.sql import Column
@@ -16,6 +17,8 @@ from deadletter.patterns.masks import MASKS, Mask
 
 MAX_CHARS = 4096
 """Characters (code points) of a text that are looked at: what a text is about stands at its start."""
+BLOCK = 8
+Step = Callable[[Column], Column]
 
 
 def load_masks(path: str | Path) -> tuple[Mask, ...]:
@@ -64,10 +67,7 @@ def mask(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     >>> df.select(mask(F.col("t"))).first()[0]
     'Took <duration> on <host>'
     """
-    masked = F.substring(text, 1, MAX_CHARS)
-    for row in masks:
-        masked = F.regexp_replace(masked, F.lit(row.regex), F.lit(row.placeholder))
-    return masked
+    return in_turn(F.substring(text, 1, MAX_CHARS), [_step(row) for row in masks])
 
 
 def mask_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
@@ -77,8 +77,9 @@ def mask_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     "KeyError: 'currency' while pricing order <num> of <email>"
     """
     masked = text[:MAX_CHARS].encode("utf-8", "replace").decode("utf-8")
-    for regex, replacement in _compiled(tuple(masks)):
-        masked = regex.sub(replacement, masked)
+    for regex, replacement, needs in _compiled(tuple(masks)):
+        if not needs or any(part in masked for part in needs):
+            masked = regex.sub(replacement, masked)
     return masked
 
 
@@ -91,7 +92,41 @@ def private_masks(masks: Sequence[Mask] = MASKS) -> tuple[Mask, ...]:
     return tuple(row for row in masks if row.private)
 
 
+def in_turn(text: Column, steps: Sequence[Step]) -> Column:
+    """Apply the steps one after the other.
+
+    Sixty nested calls are more than Spark Connect's messages may be deep, so the chain is a fold over the
+    steps' numbers, in blocks so that finding a step takes few comparisons.
+    """
+    blocks = [steps[n : n + BLOCK] for n in range(0, len(steps), BLOCK)]
+    chosen = steps if len(blocks) <= 1 else [partial(in_turn, steps=block) for block in blocks]
+    if not chosen:
+        return text
+    numbers = F.sequence(F.lit(0), F.lit(len(chosen) - 1))
+    return F.aggregate(numbers, text, lambda so_far, number: _chosen(so_far, number, chosen))
+
+
+def _chosen(text: Column, number: Column, steps: Sequence[Step]) -> Column:
+    cases = F.when(number == 0, steps[0](text))
+    for n, step in enumerate(steps[1:], 1):
+        cases = cases.when(number == n, step(text))
+    return cases
+
+
+def _step(row: Mask) -> Step:
+    def step(text: Column) -> Column:
+        masked = F.regexp_replace(text, F.lit(row.regex), F.lit(row.placeholder))
+        if not row.needs:
+            return masked
+        needed = reduce(or_, [F.contains(text, F.lit(part)) for part in row.needs])
+        return F.when(needed, masked).otherwise(text)
+
+    return step
+
+
 @lru_cache(maxsize=32)
-def _compiled(masks: tuple[Mask, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    # Java writes the first group as $1 where Python writes \1
-    return tuple((re.compile(m.regex, re.ASCII), m.placeholder.replace("$1", r"\g<1>")) for m in masks)
+def _compiled(masks: tuple[Mask, ...]) -> tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...]:
+    # Java writes the first group as $1 where Python writes \\g<1>
+    return tuple(
+        (re.compile(m.regex, re.ASCII), m.placeholder.replace("$1", r"\g<1>"), m.needs) for m in masks
+    )

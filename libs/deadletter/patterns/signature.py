@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from deadletter.patterns.masking import mask, mask_text
+from deadletter.patterns.masking import in_turn, mask, mask_text
 from deadletter.patterns.masks import MASKS, Mask
 
 VALUE = "<*>"
@@ -58,8 +58,7 @@ def signature(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     """
     spelt = F.regexp_replace(mask(text, masks), "[\\x00-\\x20\\x7f]+", " ")
     spelt = F.concat(F.lit(" "), F.regexp_replace(spelt, F.lit(_placeholders(masks)), F.lit(V)), F.lit(" "))
-    for regex, replacement in SPELLING:
-        spelt = F.regexp_replace(spelt, F.lit(regex), F.lit(replacement))
+    spelt = in_turn(spelt, [partial(_respelt, regex=regex, new=new) for regex, new in SPELLING])
     tokens = F.slice(F.split(F.trim(spelt), " "), 1, MAX_TOKENS)
     return F.regexp_replace(F.array_join(tokens, " "), F.lit(V), F.lit(VALUE))
 
@@ -75,6 +74,10 @@ def signature_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     for regex, replacement in _compiled():
         spelt = regex.sub(replacement, spelt)
     return " ".join(spelt.strip(" ").split(" ")[:MAX_TOKENS]).replace(V, VALUE)
+
+
+def _respelt(text: Column, regex: str, new: str) -> Column:
+    return F.regexp_replace(text, F.lit(regex), F.lit(new))
 
 
 def _placeholders(masks: Sequence[Mask]) -> str:

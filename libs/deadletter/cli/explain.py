@@ -1,0 +1,51 @@
+"""``deadletter explain``: why a message is where it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+from deadletter.cli.common import lake_option, open_lake, parse_time
+from deadletter.errors import UsageError
+
+
+@click.command()
+@click.argument("message_id")
+@lake_option
+@click.option("--as-of", metavar="ISO8601", help="What was known to have happened then; default: the last run's.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -> None:
+    """Tell a message's life: each event, its status, and if it died the rule and the policy behind it."""
+    from deadletter.timeline import life
+
+    lake = open_lake(lake_root)
+    done = lake.progress("gold")
+    until = parse_time(as_of) or (done and done.as_of)
+    if until is None:
+        raise UsageError(f"{lake_root}: no run has finished here yet")
+    found = life(lake, message_id, until)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found), default=str))
+    else:
+        print_life(found)
+
+
+def print_life(found) -> None:
+    """Print a life for a person."""
+    from deadletter.timeline import RULES
+
+    click.secho(f"Message {found.message_id}", bold=True)
+    for moment in found.moments:
+        event = f"  (event {moment.event_id[:12]})" if moment.event_id else ""
+        click.echo(f"  {moment.time:%Y-%m-%d %H:%M:%S.%f}  {moment.queue}  {moment.what}{event}")
+    for row in found.statuses:
+        where = " ".join(part for part in (row["system"], row["queue"], row["subscription"]) if part)
+        click.echo(f"Status in {where}: {row['status']}, {row['claims_granted']} deliveries")
+    for row in found.deaths:
+        click.secho(f"Died {row['dead_lettered_at']} in {row['queue']}: {row['reason']}", bold=True)
+        click.echo(f"  {row['evidence']}: {row['claim_count']} counted against a limit of {row['max_deliveries']}")
+        click.echo(f"  now in {row['dead_letter_queue']}, expires {row['expires_at']}, removed {row['removed_at']}")
+        click.echo(f"  rule: {RULES.get(row['reason'], 'the broker named this reason')}")
+        click.echo(f"  behind it: event {row['event_id']}")

@@ -1,0 +1,145 @@
+"""Where the broker's word and the rules differ, message by message."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.gold.facts import SilverFacts
+from deadletter.gold.status import claims_of
+from deadletter.rules import zaqar as rules
+from deadletter.rules.policy import policy_at
+from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+
+
+def discrepancies(facts: SilverFacts, dead: DataFrame) -> DataFrame:
+    """Rows of ``gold.discrepancies``: one a message and kind; a queue's own have an empty ``message_id``."""
+    state = (
+        facts.state.join(facts.policies, list(QUEUE_KEY), "left")
+        .join(claims_of(facts), list(MESSAGE_KEY), "left")
+        .join(dead.select(*MESSAGE_KEY, "dead_lettered_at", "evidence"), list(MESSAGE_KEY), "left")
+        .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
+    )
+    found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*_kinds()))).alias("found"))
+    rows = found.select(*MESSAGE_KEY, "found.*")
+    return rows.unionByName(_unsupported(facts)).select(*tables.DISCREPANCIES.column_names)
+
+
+def _difference(kind: str, test: Column, at: Column, broker: Column, rule: Column) -> Column:
+    """The difference as a struct where ``test`` holds, else null."""
+    row = F.struct(
+        F.lit(kind).alias("kind"),
+        at.alias("at"),
+        broker.cast("string").alias("broker_says"),
+        rule.cast("string").alias("rules_say"),
+    )
+    return F.when(F.coalesce(test, F.lit(False)), row)
+
+
+def _kinds() -> list[Column]:
+    return [
+        _claimed_while_delayed(),
+        _claimed_twice_at_once(),
+        _never_claimable(),
+        _granted_at_limit(),
+        _claimed_after_death(),
+        _lost_counter(),
+    ]
+
+
+def _claimed_while_delayed() -> Column:
+    """Zaqar granted a message before its delay was over (Delayed Queues, step 4)."""
+    delay = rules.effective_delay(F.col("posted.delay"), F.col("policy"))
+    until = F.timestamp_seconds(F.unix_seconds("posted.time") + delay)
+    first = F.get("deliveries", F.lit(0))["time"]
+    early = (F.col("system") == "zaqar") & (delay > 0) & (F.timestamp_seconds(F.unix_seconds(first)) < until)
+    return _difference("claimed_while_delayed", early, first, first, until)
+
+
+def _claimed_twice_at_once() -> Column:
+    """A claim was granted while another one on the message still ran."""
+    claims = F.coalesce("claims", F.array())
+    overlap = F.filter(
+        claims, lambda c: F.exists(claims, lambda o: (o["time"] < c["time"]) & (o["end"] > c["time"]))
+    )
+    second = F.get(overlap, F.lit(0))
+    return _difference("claimed_twice_at_once", second.isNotNull(), second["time"], F.size(overlap), F.lit(0))
+
+
+def _never_claimable() -> Column:
+    """The message expires before its delay is over (Delayed Queues, step 2)."""
+    ttl = rules.effective_ttl(F.col("posted.ttl"), F.col("policy"))
+    delay = rules.effective_delay(F.col("posted.delay"), F.col("policy"))
+    never = (F.col("system") == "zaqar") & F.col("posted").isNotNull() & rules.never_claimable(ttl, delay)
+    return _difference("never_claimable", never, F.col("posted.time"), ttl, delay)
+
+
+def _granted_at_limit() -> Column:
+    """A claim was granted although the count had reached the limit: it should have been moved (4.3)."""
+
+    def counted_before(delivery: Column) -> Column:
+        earlier = F.filter("deliveries", lambda d: d["time"] < delivery["time"])
+        return rules.counted_claims(earlier, F.col("policies"))
+
+    def over(delivery: Column) -> Column:
+        policy = policy_at(F.col("policies"), delivery["time"])
+        return rules.counts_claims(policy) & (counted_before(delivery) >= policy["max_deliveries"])
+
+    grant = F.get(F.filter("deliveries", over), F.lit(0))
+    test = (F.col("system") == "zaqar") & grant.isNotNull()
+    return _difference("should_have_been_moved", test, grant["time"], F.lit("granted"), F.lit("moved"))
+
+
+def _claimed_after_death() -> Column:
+    """A death was derived, yet the broker granted the message from the same queue later."""
+    later = F.get(F.filter("deliveries", lambda d: d["time"] > F.col("dead_lettered_at")), F.lit(0))
+    test = (F.col("evidence") == "derived") & later.isNotNull()
+    return _difference("claimed_after_death", test, later["time"], F.lit("granted"), F.lit("dead_lettered"))
+
+
+def _lost_counter() -> Column:
+    """The broker's count at a delivery is below the deliveries before it: the counter was in memory."""
+    counted = F.transform(
+        "deliveries",
+        lambda d, i: F.struct(d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier")),
+    )
+    lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), F.lit(0))
+    return _difference("lost_counter", lost.isNotNull(), lost["time"], lost["broker"], lost["earlier"])
+
+
+def _unsupported(facts: SilverFacts) -> DataFrame:
+    """Zaqar queues whose dead letter queue is unknown, or has a dead letter queue of its own (change 1)."""
+    queues = facts.policies.where("system = 'zaqar'").select(
+        "tenant", "queue", F.try_element_at(F.filter("policies", rules.counts_claims), F.lit(-1)).alias("policy")
+    )
+    targets = queues.select(
+        "tenant",
+        F.col("queue").alias("target"),
+        F.col("policy.dead_letter_queue").alias("target_of_target"),
+        F.lit(True).alias("known"),
+    )
+    joined = queues.where("policy IS NOT NULL").join(
+        targets, (queues["tenant"] == targets["tenant"]) & (F.col("policy.dead_letter_queue") == F.col("target")), "left"
+    )
+    kinds = [
+        ("dead_letter_queue_missing", F.col("known").isNull()),
+        ("dead_letter_queue_has_its_own", F.col("target_of_target").isNotNull()),
+    ]
+    frames = [
+        joined.where(test).select(
+            F.lit("zaqar").alias("system"),
+            queues["tenant"].alias("tenant"),
+            "queue",
+            F.lit("").alias("subscription"),
+            F.lit("").alias("message_id"),
+            F.lit(kind).alias("kind"),
+            F.col("policy.valid_from").alias("at"),
+            F.col("policy.dead_letter_queue").alias("broker_says"),
+            F.lit("not supported").alias("rules_say"),
+        )
+        for kind, test in kinds
+    ]
+    return reduce(DataFrame.unionByName, frames)

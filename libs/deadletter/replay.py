@@ -1,0 +1,26 @@
+"""The lake as of a time: what was known to have happened, and what it meant then."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+
+from deadletter import tables
+from deadletter.gold.dead_letters import all_deaths
+from deadletter.gold.facts import SilverFacts, until
+from deadletter.gold.status import message_status
+from deadletter.lake import Lake
+from deadletter.rules.zaqar_store import REDIS, Habits
+
+
+def facts_at(lake: Lake, as_of: datetime) -> SilverFacts:
+    """The facts that happened until ``as_of``, whenever they arrived."""
+    silver = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES)
+    return until(*[lake.read(table) for table in silver], as_of)
+
+
+def status_at(lake: Lake, as_of: datetime, habits: Habits = REDIS) -> DataFrame:
+    """``silver.message_state`` with each message's status at ``as_of``."""
+    facts = facts_at(lake, as_of)
+    return message_status(facts, all_deaths(facts, habits))

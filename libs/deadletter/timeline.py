@@ -1,0 +1,107 @@
+"""One message's life: its events in order, and each verdict with the rule and the policy behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.errors import UsageError
+from deadletter.lake import Lake, from_micros
+from deadletter.replay import facts_at, status_at
+from deadletter.rules.policy import policy_at
+from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+
+RULES = {
+    "max_claim_count": (
+        "Zaqar, Dead Letter Queue, change 4.3: a claim attempt that finds the claim count at _max_claim_count "
+        "moves the message to _dead_letter_queue instead of granting it"
+    ),
+    "delivery_limit": "RabbitMQ, delivery limits: a message delivered more often than the limit is dead-lettered",
+    "rejected": "RabbitMQ: a consumer rejected the message without requeueing it",
+    "expired": "RabbitMQ: the message's or the queue's TTL ran out, or the delivery limit of a classic queue",
+    "maxlen": "RabbitMQ: the queue was full",
+    "max_redeliver_count": (
+        "Pulsar, PIP-22: a message redelivered maxRedeliverCount times goes to the dead letter topic and is "
+        "acknowledged on its own"
+    ),
+}
+"""The rule behind each reason of death, with its document."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happened to a message: when (UTC), where, what, and the raw event that says so."""
+
+    time: datetime
+    queue: str
+    what: str
+    event_id: str | None
+
+
+@dataclass(frozen=True)
+class Life:
+    """A message's moments in order, its status in each queue, and its death if it died."""
+
+    message_id: str
+    moments: list[Moment]
+    statuses: list[dict]
+    deaths: list[dict]
+
+
+def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
+    """What is known of ``message_id`` until ``as_of``; :class:`UsageError` if nothing is."""
+    state = facts_at(lake, as_of).state.where(F.col("message_id") == message_id)
+    moments = [
+        Moment(from_micros(row["micros"]), row["place"], row["what"], row["event_id"])
+        for row in _moments(state, facts_at(lake, as_of).policies).collect()
+    ]
+    if not moments:
+        raise UsageError(f"no event until {as_of.isoformat()} names a message {message_id}")
+    deaths = lake.read(tables.DEAD_LETTERS).where(F.col("message_id") == message_id)
+    statuses = status_at(lake, as_of).where(F.col("message_id") == message_id)
+    shown = statuses.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
+    return Life(message_id, moments, _rows(shown), _rows(deaths.where(F.col("dead_lettered_at") <= F.lit(as_of))))
+
+
+def _rows(df: DataFrame) -> list[dict]:
+    texts = [
+        (F.date_format(name, "yyyy-MM-dd HH:mm:ss.SSSSSS") if kind == "timestamp" else F.col(name)).alias(name)
+        for name, kind in df.dtypes
+    ]
+    return [row.asDict() for row in df.select(*texts).orderBy(*MESSAGE_KEY).collect()]
+
+
+def _moments(state: DataFrame, policies: DataFrame) -> DataFrame:
+    """One row a moment with ``micros, place, what, event_id``, in order."""
+    texts = {
+        "posted": "concat('posted', coalesce(concat(', TTL ', m.ttl, ' s'), ''), coalesce(concat(', delay ', m.delay, ' s'), ''))",
+        "deliveries": (
+            "concat('delivery ', i + 1, coalesce(concat(' in claim ', m.claim_id), ''), "
+            "coalesce(concat(' to ', m.consumer), ''), coalesce(concat(', broker counts ', m.broker_count), ''))"
+        ),
+        "failures": "concat('negative acknowledgement', coalesce(concat(': ', m.error), ''))",
+        "settled": "concat('settled by ', m.how)",
+        "deaths": "concat('the broker reports a death: ', m.reason, coalesce(concat(', to ', m.dead_letter_queue), ''))",
+    }
+    arrays = {"posted": "array(posted)", "settled": "array(settled)"}
+    parts = [
+        f"transform(filter({arrays.get(name, name)}, m -> m IS NOT NULL), (m, i) -> named_struct("
+        f"'time', m.time, 'what', {text}, 'event_id', m.event_id))"
+        for name, text in texts.items()
+    ]
+    exploded = (
+        state.join(policies, list(QUEUE_KEY), "left")
+        .select(*QUEUE_KEY, "policies", F.explode(F.expr(f"concat({', '.join(parts)})")).alias("m"))
+        .withColumn("policy", policy_at(F.col("policies"), F.col("m.time")))
+    )
+    limit = "coalesce(concat(' [limit ', policy.max_deliveries, ', to ', policy.dead_letter_queue, ']'), '')"
+    return exploded.select(
+        F.unix_micros("m.time").alias("micros"),
+        F.expr("concat(system, ' ', tenant, ' ', queue, CASE subscription WHEN '' THEN '' ELSE concat(' ', subscription) END)").alias("place"),
+        F.expr(f"concat(m.what, CASE WHEN startswith(m.what, 'delivery') THEN {limit} ELSE '' END)").alias("what"),
+        "m.event_id",
+    ).orderBy("micros", "place", "what")
