@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-connect lint wheel clean
+.PHONY: help setup demo test lint grouping wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ test: setup ## Run all tests, on a classic session and over Spark Connect
 lint: setup ## Check the style
 	$(BIN)/ruff check libs tests pipelines bench
 	$(BIN)/ruff format --check libs tests pipelines bench
+
+grouping: setup ## Grouping accuracy on Loghub-style CSVs: make grouping DATA=DIR
+	@test -n "$(DATA)" || { echo "make grouping DATA=DIR: a folder of CSVs with LineId,Content,EventId"; exit 2; }
+	$(BIN)/python bench/grouping.py $(DATA)
 
 wheel: setup ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --outdir dist

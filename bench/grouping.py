@@ -97,9 +97,7 @@ def main():
     if not sets:
         sys.exit(f"{given.data}: no CSV files with labelled lines")
     started = time.perf_counter()
-    ours = {
-        name: [t.template_id for t in group_rows([r["Content"] for r in rows])] for name, rows in sets.items()
-    }
+    ours = {name: [t.template_id for t in group_rows([r["Content"] for r in rows])] for name, rows in sets.items()}
     took = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as scratch:
         theirs = drained(given.drain, sets, Path(scratch))

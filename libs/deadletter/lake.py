@@ -90,9 +90,7 @@ class Lake:
     def read(self, table: Table, version: int | None = None) -> DataFrame:
         """Return the table's rows, now or as it was written at a Delta ``version``."""
         if not self.exists(table):
-            raise UsageError(
-                f"{self.root} holds no table {table.full_name}. Is it a lake? `deadletter run` makes one."
-            )
+            raise UsageError(f"{self.root} holds no table {table.full_name}. Is it a lake? `deadletter run` makes one.")
         suffix = "" if version is None else f" VERSION AS OF {int(version)}"
         return self.spark.sql(f"SELECT * FROM {self.identifier(table)}{suffix}")
 
@@ -109,9 +107,7 @@ class Lake:
         if self.catalog is None:
             path = f"{self.folder}/{table.layer}/{table.name}"
             changes = f"table_changes_by_path({sql_string(path)}, {version + 1})"
-        return self.spark.sql(f"SELECT * FROM {changes} WHERE _change_type = 'insert'").select(
-            *table.column_names
-        )
+        return self.spark.sql(f"SELECT * FROM {changes} WHERE _change_type = 'insert'").select(*table.column_names)
 
     def _changes_name(self, table: Table) -> str:
         return f"{self.catalog}.{table.layer}.{table.name}"
@@ -232,8 +228,7 @@ def merge_statement(identifier: str, table: Table, view: str, pruning: str) -> s
     updates = ", ".join(f"t.`{name}` = {value}" for name, value in joined.items())
     matched = f"WHEN MATCHED AND ({changed}) THEN UPDATE SET {updates}\n" if joined else ""
     return (
-        f"MERGE INTO {identifier} t USING {view} s ON ({pruning}) AND {keys}\n"
-        f"{matched}WHEN NOT MATCHED THEN INSERT *"
+        f"MERGE INTO {identifier} t USING {view} s ON ({pruning}) AND {keys}\n{matched}WHEN NOT MATCHED THEN INSERT *"
     )
 
 
@@ -256,7 +251,9 @@ def literal_days(df: DataFrame, column: str, target: str) -> str:
     A row can lie a day beside: a claim tells a message's age in whole seconds only.
     """
     bounds = df.agg(
-        F.min(column).alias("low"), F.max(column).alias("high"), F.bool_or(F.col(column).isNull()).alias("open")
+        F.min(column).alias("low"),
+        F.max(column).alias("high"),
+        F.bool_or(F.col(column).isNull()).alias("open"),
     ).first()
     if bounds["low"] is None or bounds["open"]:
         return "true"

@@ -15,6 +15,7 @@ from deadletter.gold.dead_letters import dead_letters
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts, kept
 from deadletter.gold.health import queue_health
+from deadletter.gold.healthy import healthy_payloads
 from deadletter.gold.patterns import assign_patterns, poison_patterns
 from deadletter.gold.survival import delivery_survival
 from deadletter.lake import Lake, from_micros, literal_days
@@ -135,9 +136,10 @@ def gold(lake: Lake, as_of: datetime, habits: Habits = REDIS, tell: Tell = print
 
 
 def _write_gold(lake: Lake, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
-    judged = dead_letters(facts, lake.read(tables.QUEUE_EVENTS), habits).persist()
-    dead = assign_patterns(judged, facts).persist()
-    lake.replace(dead.drop("kind", "template"), tables.DEAD_LETTERS)
+    events = lake.read(tables.QUEUE_EVENTS)
+    judged = dead_letters(facts, events, habits).persist()
+    dead = assign_patterns(judged, healthy_payloads(facts, judged, events)).persist()
+    lake.replace(dead.select(*tables.DEAD_LETTERS.column_names), tables.DEAD_LETTERS)
     tell("gold: patterns, queue health, delivery survival, discrepancies")
     lake.replace(poison_patterns(dead, facts.as_of), tables.POISON_PATTERNS)
     lake.replace(queue_health(facts, dead), tables.QUEUE_HEALTH)
@@ -147,9 +149,7 @@ def _write_gold(lake: Lake, facts: SilverFacts, habits: Habits, tell: Tell) -> N
     judged.unpersist()
 
 
-def run(
-    lake: Lake, landing: str, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print
-) -> Summary:
+def run(lake: Lake, landing: str, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> Summary:
     """Bring the lake up to date with the landing folder: bronze, silver, gold.
 
     ``as_of`` (UTC) is the greatest event time unless given.

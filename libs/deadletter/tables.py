@@ -55,9 +55,7 @@ def conform(df: DataFrame, table: Table) -> DataFrame:
     wrong = [f"missing {name} {kind}" for name, kind in want.items() if name not in have]
     wrong += [f"unexpected {name} {kind}" for name, kind in have.items() if name not in want]
     wrong += [
-        f"{name} is {have[name]}, not {kind}"
-        for name, kind in want.items()
-        if name in have and have[name] != kind
+        f"{name} is {have[name]}, not {kind}" for name, kind in want.items() if name in have and have[name] != kind
     ]
     if wrong:
         raise SchemaError(f"{table.full_name}: " + "; ".join(wrong))

@@ -101,7 +101,9 @@ def _moments(state: DataFrame, policies: DataFrame) -> DataFrame:
     limit = "coalesce(concat(' [limit ', policy.max_deliveries, ', to ', policy.dead_letter_queue, ']'), '')"
     return exploded.select(
         F.unix_micros("m.time").alias("micros"),
-        F.expr("concat(system, ' ', tenant, ' ', queue, CASE subscription WHEN '' THEN '' ELSE concat(' ', subscription) END)").alias("place"),
+        F.expr(
+            "concat(system, ' ', tenant, ' ', queue, CASE subscription WHEN '' THEN '' ELSE concat(' ', subscription) END)"
+        ).alias("place"),
         F.expr(f"concat(m.what, CASE WHEN startswith(m.what, 'delivery') THEN {limit} ELSE '' END)").alias("what"),
         "m.event_id",
     ).orderBy("micros", "place", "what")

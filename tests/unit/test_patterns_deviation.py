@@ -113,9 +113,7 @@ def test_without_healthy_messages_the_shape_is_the_key(spark, usual):
 def test_order_and_partitions_of_the_healthy_change_nothing(spark, usual):
     rows = [("orders", json.dumps(order(number))) for number in reversed(range(60))]
     rows = [("tiny", "hello"), ("orders", json.dumps(order(99, customer=None))), *rows]
-    again = profile(
-        spark.createDataFrame(rows, "queue STRING, payload STRING").repartition(5), "payload", ["queue"]
-    )
+    again = profile(spark.createDataFrame(rows, "queue STRING, payload STRING").repartition(5), "payload", ["queue"])
     ordered = ["everywhere", "queue"]
     assert again.orderBy(*ordered).collect() == usual.orderBy(*ordered).collect()
 

@@ -7,6 +7,7 @@ import sys
 import click
 
 from deadletter import __version__
+from deadletter.cli.cluster import cluster
 from deadletter.cli.demo import demo
 from deadletter.cli.explain import explain
 from deadletter.cli.report import report
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (run, show, explain, report, demo):
+for command in (run, show, explain, report, cluster, demo):
     cli.add_command(command)
 
 

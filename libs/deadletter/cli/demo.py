@@ -33,4 +33,6 @@ def demo(out: str | None) -> None:
     tell("writing the report")
     page = write_report(lake, str(folder / "report"))
     print_summary(summary)
-    click.echo(f"\nReport: {page}\nLake:   {lake.root}\nLook at a table: deadletter show dead_letters --lake {lake.root}")
+    click.echo(
+        f"\nReport: {page}\nLake:   {lake.root}\nLook at a table: deadletter show dead_letters --lake {lake.root}"
+    )

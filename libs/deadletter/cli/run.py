@@ -14,7 +14,10 @@ from deadletter.rules.zaqar_store import STORES
 
 @click.command()
 @click.option(
-    "--landing", required=True, metavar="DIR", help="Folder with one folder a system: zaqar, rabbitmq, pulsar."
+    "--landing",
+    required=True,
+    metavar="DIR",
+    help="Folder with one folder a system: zaqar, rabbitmq, pulsar.",
 )
 @lake_option
 @click.option("--as-of", metavar="ISO8601", help="Judge what happened until then; default: the latest event.")

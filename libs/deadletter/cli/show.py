@@ -26,15 +26,17 @@ TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:m
 @click.argument("table")
 @lake_option
 @click.option(
-    "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
     help="json: one object a line.",
 )
 @click.option("--as-of", metavar="ISO8601", help="message_state only: each message's status at that time.")
 @click.option("--where", metavar="SQL", help="Only rows for which this is true, e.g. \"queue = 'orders'\".")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many rows; default 20 as a table, else all.")
-def show(
-    table: str, lake_root: str, form: str, as_of: str | None, where: str | None, limit: int | None
-) -> None:
+def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | None, limit: int | None) -> None:
     """Print the rows of TABLE, e.g. dead_letters or silver.message_state.
 
     With --format json or csv, standard output holds nothing but the rows.

@@ -38,9 +38,7 @@ def cause(reason: Column) -> Column:
     return F.coalesce(F.try_element_at(known, reason), F.lit("other"))
 
 
-def dead_letters(
-    facts: SilverFacts, events: DataFrame, habits: zaqar_store.Habits = zaqar_store.REDIS
-) -> DataFrame:
+def dead_letters(facts: SilverFacts, events: DataFrame, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
     """Rows of ``gold.dead_letters`` without their pattern (``pattern_id`` is null).
 
     ``events`` are rows of ``bronze.queue_events``, where payloads stay.
@@ -84,12 +82,10 @@ def _with_error(dead: DataFrame, facts: SilverFacts) -> DataFrame:
 
 def payload(system: Column, raw: Column, position: Column) -> Column:
     """The message's body from the raw event that shows it, ``position`` counting within a Zaqar post."""
-    bodies = F.from_json(
-        F.get_json_object(raw, "$.request_body"), "struct<messages:array<struct<body:string>>>"
-    )["messages"]
-    return F.when(system == "zaqar", F.get(bodies, position)["body"]).otherwise(
-        F.get_json_object(raw, "$.payload")
-    )
+    bodies = F.from_json(F.get_json_object(raw, "$.request_body"), "struct<messages:array<struct<body:string>>>")[
+        "messages"
+    ]
+    return F.when(system == "zaqar", F.get(bodies, position)["body"]).otherwise(F.get_json_object(raw, "$.payload"))
 
 
 def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:

@@ -62,9 +62,7 @@ def _claimed_while_delayed() -> Column:
 def _claimed_twice_at_once() -> Column:
     """A claim was granted while another one on the message still ran."""
     claims = F.coalesce("claims", F.array())
-    overlap = F.filter(
-        claims, lambda c: F.exists(claims, lambda o: (o["time"] < c["time"]) & (o["end"] > c["time"]))
-    )
+    overlap = F.filter(claims, lambda c: F.exists(claims, lambda o: (o["time"] < c["time"]) & (o["end"] > c["time"])))
     second = F.get(overlap, F.lit(0))
     return _difference("claimed_twice_at_once", second.isNotNull(), second["time"], F.size(overlap), F.lit(0))
 
@@ -113,17 +111,18 @@ def _lost_counter() -> Column:
 def _unsupported(facts: SilverFacts) -> DataFrame:
     """Zaqar queues whose dead letter queue is unknown, or has a dead letter queue of its own (change 1)."""
     queues = facts.policies.where("system = 'zaqar'").select(
-        "tenant", "queue", F.try_element_at(F.filter("policies", rules.counts_claims), F.lit(-1)).alias("policy")
+        "tenant",
+        "queue",
+        F.try_element_at(F.filter("policies", rules.counts_claims), F.lit(-1)).alias("policy"),
     )
     targets = queues.select(
-        "tenant",
+        F.col("tenant").alias("target_tenant"),
         F.col("queue").alias("target"),
         F.col("policy.dead_letter_queue").alias("target_of_target"),
         F.lit(True).alias("known"),
     )
-    joined = queues.where("policy IS NOT NULL").join(
-        targets, (queues["tenant"] == targets["tenant"]) & (F.col("policy.dead_letter_queue") == F.col("target")), "left"
-    )
+    same = (F.col("tenant") == F.col("target_tenant")) & (F.col("policy.dead_letter_queue") == F.col("target"))
+    joined = queues.where("policy IS NOT NULL").join(targets, same, "left")
     kinds = [
         ("dead_letter_queue_missing", F.col("known").isNull()),
         ("dead_letter_queue_has_its_own", F.col("target_of_target").isNotNull()),
@@ -131,7 +130,7 @@ def _unsupported(facts: SilverFacts) -> DataFrame:
     frames = [
         joined.where(test).select(
             F.lit("zaqar").alias("system"),
-            queues["tenant"].alias("tenant"),
+            "tenant",
             "queue",
             F.lit("").alias("subscription"),
             F.lit("").alias("message_id"),

@@ -28,7 +28,9 @@ class SilverFacts:
     as_of: datetime
 
 
-def until(state: DataFrame, claims: DataFrame, attempts: DataFrame, policies: DataFrame, as_of: datetime) -> SilverFacts:
+def until(
+    state: DataFrame, claims: DataFrame, attempts: DataFrame, policies: DataFrame, as_of: datetime
+) -> SilverFacts:
     """Drop every fact later than ``as_of``."""
     limit = F.lit(as_of)
     kept_state = state.withColumns(

@@ -41,7 +41,8 @@ def queue_health(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         ).alias("moments"),
     ).select(*QUEUE_KEY, F.explode("moments").alias("moment"))
     died = deaths.select(
-        *QUEUE_KEY, F.struct(F.lit("dead_lettered").alias("what"), F.col("dead_lettered_at").alias("time")).alias("moment")
+        *QUEUE_KEY,
+        F.struct(F.lit("dead_lettered").alias("what"), F.col("dead_lettered_at").alias("time")).alias("moment"),
     )
     counts = [F.sum((F.col("moment.what") == name).cast("bigint")).alias(name) for name in MEASURES]
     return (

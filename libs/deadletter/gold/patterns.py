@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.facts import SilverFacts
-from deadletter.patterns.grouping import group_texts
-from deadletter.patterns.masking import mask
-from deadletter.patterns.shape import shape
+from deadletter.patterns.deviation import deviations
+from deadletter.patterns.linking import pattern_keys
+from deadletter.patterns.masking import mask, private_masks
+from deadletter.patterns.profile import profile
 
 QUIET_AFTER = timedelta(hours=24)
 """A pattern without a death for so long is quiet."""
@@ -20,21 +20,19 @@ NEW_FOR = timedelta(hours=24)
 EXAMPLES = 3
 
 
-def pattern_texts(dead: DataFrame) -> DataFrame:
-    """Add what each dead letter is grouped by: ``kind`` and ``text``: the consumer's last error, or the shape."""
-    told = F.col("error").isNotNull()
-    return dead.withColumns(
-        {
-            "kind": F.when(told, "error").otherwise("payload"),
-            "text": F.when(told, F.col("error")).otherwise(shape(F.col("payload"))),
-        }
-    )
+def assign_patterns(dead: DataFrame, healthy: DataFrame) -> DataFrame:
+    """``gold.dead_letters`` with its ``pattern_id``, plus ``kind``, ``template`` and ``deviation`` (sentences).
 
-
-def assign_patterns(dead: DataFrame, facts: SilverFacts) -> DataFrame:
-    """``gold.dead_letters`` with its ``pattern_id``, plus ``kind`` and ``template`` of the pattern."""
-    grouped = group_texts(pattern_texts(dead), "text", by=["kind"])
-    return grouped.withColumn("pattern_id", F.col("template_id")).drop("template_id", "signature", "text")
+    A dead letter is grouped by the error its consumer gave, or by how its payload differs from the
+    ``healthy`` ones of its queue (rows of ``system, tenant, queue, payload``).
+    """
+    queue = ["system", "tenant", "queue"]
+    compared = deviations(dead, profile(healthy, "payload", queue), "payload", queue)
+    keyed = pattern_keys(compared.drop("pattern_id"), "error")
+    is_error = F.col("pattern_key").eqNullSafe(F.col("error_template"))
+    return keyed.withColumns(
+        {"kind": F.when(is_error, "error").otherwise("payload"), "template": F.col("pattern_key")}
+    ).select(*dead.columns, "kind", "template", "deviation")
 
 
 def status(first_seen: Column, last_seen: Column, as_of: datetime) -> Column:
@@ -65,7 +63,7 @@ def poison_patterns(dead: DataFrame, as_of: datetime) -> DataFrame:
         .withColumns(
             {
                 "example_message_ids": F.transform("members", lambda m: m["message_id"]),
-                "example_payload": mask(F.get("members", F.lit(0))["payload"]),
+                "example_payload": mask(F.get("members", F.lit(0))["payload"], private_masks()),
                 "status": status(F.col("first_seen"), F.col("last_seen"), as_of),
             }
         )

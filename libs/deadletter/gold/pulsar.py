@@ -54,15 +54,15 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
         "tenant",
         "queue",
         F.col("subscription").alias("policy_subscription"),
-        F.explode(F.array_distinct(F.transform("policies", lambda p: p["dead_letter_queue"]))).alias("dead_letter_queue"),
+        F.explode(F.array_distinct(F.transform("policies", lambda p: p["dead_letter_queue"]))).alias(
+            "dead_letter_queue"
+        ),
     )
     default = F.expr(
         "CASE WHEN startswith(dead_letter_queue, concat(queue, '-')) AND endswith(dead_letter_queue, '-DLQ')"
         " THEN substring(dead_letter_queue, length(queue) + 2, length(dead_letter_queue) - length(queue) - 5) END"
     )
-    subscription = F.coalesce(
-        F.nullif("subscription", F.lit("")), F.col("policy_subscription"), default, F.lit("")
-    )
+    subscription = F.coalesce(F.nullif("subscription", F.lit("")), F.col("policy_subscription"), default, F.lit(""))
     death = F.min(F.struct("time", "event_id", "reason", "dead_letter_queue", "dead_letter_message_id"))
     return (
         told.join(by_policy, ["tenant", "queue", "dead_letter_queue"], "left")

@@ -18,9 +18,7 @@ def deaths(facts: SilverFacts) -> DataFrame:
     """
     state = facts.state.where("system = 'rabbitmq' AND size(deaths) > 0")
     state = state.withColumn("death", F.try_element_at("deaths", F.lit(-1)))
-    back = F.exists(
-        "deliveries", lambda d: d["time"] >= F.col("death.time") + F.expr("INTERVAL 1 SECOND")
-    )
+    back = F.exists("deliveries", lambda d: d["time"] >= F.col("death.time") + F.expr("INTERVAL 1 SECOND"))
     policy = policy_at(F.col("policies"), F.col("death.time") + F.expr("INTERVAL 1 SECOND"))
     return (
         state.where(~back)

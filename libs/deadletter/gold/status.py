@@ -72,8 +72,12 @@ def claim_end(claimed: Column, renewals: Column, released: Column) -> Column:
     """
     last = F.coalesce(
         F.try_element_at(renewals, F.lit(-1)),
-        F.struct(claimed["time"].alias("time"), claimed["event_id"].alias("event_id"),
-                 claimed["ttl"].alias("ttl"), claimed["grace"].alias("grace")),
+        F.struct(
+            claimed["time"].alias("time"),
+            claimed["event_id"].alias("event_id"),
+            claimed["ttl"].alias("ttl"),
+            claimed["grace"].alias("grace"),
+        ),
     )
     runs_out = F.timestamp_seconds(F.unix_seconds(last["time"]) + last["ttl"])
     return F.least(runs_out, released["time"])

@@ -13,9 +13,7 @@ from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 def outcomes(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Each delivered message with ``deliveries`` (how many) and ``outcome``: settled, dead_lettered, unknown."""
     deaths = dead.select(*MESSAGE_KEY, F.lit(True).alias("died"))
-    outcome = (
-        F.when(F.col("died"), "dead_lettered").when(F.col("settled").isNotNull(), "settled").otherwise("unknown")
-    )
+    outcome = F.when(F.col("died"), "dead_lettered").when(F.col("settled").isNotNull(), "settled").otherwise("unknown")
     return (
         facts.state.where(F.size("deliveries") > 0)
         .join(deaths, list(MESSAGE_KEY), "left")
@@ -26,12 +24,13 @@ def outcomes(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 def delivery_survival(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Rows of ``gold.delivery_survival``. RabbitMQ tells no acknowledgement: its messages end ``unknown``
     (censored) unless they died."""
-    exits = outcomes(facts, dead).groupBy(*QUEUE_KEY, "deliveries").agg(
-        F.count("*").alias("messages"),
-        *[
-            F.count_if(F.col("outcome") == name).alias(name)
-            for name in ("settled", "dead_lettered", "unknown")
-        ],
+    exits = (
+        outcomes(facts, dead)
+        .groupBy(*QUEUE_KEY, "deliveries")
+        .agg(
+            F.count("*").alias("messages"),
+            *[F.count_if(F.col("outcome") == name).alias(name) for name in ("settled", "dead_lettered", "unknown")],
+        )
     )
     at = F.col("delivery") == F.col("deliveries")
     return (

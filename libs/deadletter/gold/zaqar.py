@@ -57,12 +57,8 @@ def place(posted: Column) -> Column:
 
 def exhausted(state: DataFrame) -> DataFrame:
     """The messages that reached the lowest limit their queue ever had; only these can have been moved."""
-    counted = F.filter(
-        "deliveries", lambda d: rules.counts_claims(policy_at(F.col("policies"), d["time"]))
-    )
-    return state.withColumn("counted", counted).where(
-        F.size("counted") >= rules.lowest_limit(F.col("policies"))
-    )
+    counted = F.filter("deliveries", lambda d: rules.counts_claims(policy_at(F.col("policies"), d["time"])))
+    return state.withColumn("counted", counted).where(F.size("counted") >= rules.lowest_limit(F.col("policies")))
 
 
 def with_claims(candidates: DataFrame, state: DataFrame, facts: SilverFacts) -> DataFrame:
@@ -103,9 +99,7 @@ def _claim() -> Column:
 
 
 def _claim_end() -> tuple[Column, Column]:
-    released = F.when(
-        F.col("released").isNotNull(), F.struct(F.unix_micros("released.time").alias("time"))
-    )
+    released = F.when(F.col("released").isNotNull(), F.struct(F.unix_micros("released.time").alias("time")))
     return F.transform("renewals", _term).alias("renewals"), released.alias("released")
 
 
@@ -144,9 +138,7 @@ def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits
         moved = zaqar_store.moves(left.to_pylist(), right.to_pylist(), habits)
         return pa.Table.from_pylist(moved, schema=output)
 
-    output = pa.schema(
-        [(name, _ARROW_TYPES[kind]) for name, kind in _fields(zaqar_store.MOVE_OUTPUT)]
-    )
+    output = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in _fields(zaqar_store.MOVE_OUTPUT)])
     grouped = messages.groupBy(*_QUEUE).cogroup(attempts.groupBy(*_QUEUE))
     return grouped.applyInArrow(one_queue, schema=zaqar_store.MOVE_OUTPUT)
 
@@ -170,7 +162,11 @@ def _with_removal(moved: DataFrame, state: DataFrame, facts: SilverFacts) -> Dat
         F.col("settled.time").alias("deleted_there"),
     )
     here = state.select(
-        "tenant", "queue", "message_id", F.col("posted.time").alias("posted_at"), F.col("settled.time").alias("deleted")
+        "tenant",
+        "queue",
+        "message_id",
+        F.col("posted.time").alias("posted_at"),
+        F.col("settled.time").alias("deleted"),
     )
     target = facts.policies.where("system = 'zaqar'").select(
         "tenant", F.col("queue").alias("dead_letter_queue"), F.col("policies").alias("target_policies")

@@ -22,9 +22,7 @@ ENVELOPE_RULES = {
 }
 """The rules every line must keep, whatever its broker; ``readable`` is one JSON object in valid UTF-8."""
 
-_READABLE = (
-    "is_valid_utf8(raw) AND startswith(ltrim(raw), '{') AND event IS NOT NULL AND event._corrupt IS NULL"
-)
+_READABLE = "is_valid_utf8(raw) AND startswith(ltrim(raw), '{') AND event IS NOT NULL AND event._corrupt IS NULL"
 
 
 def read_envelope(bronze: DataFrame, system: str, fields: dict[str, str]) -> DataFrame:

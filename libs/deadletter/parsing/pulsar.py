@@ -44,9 +44,7 @@ RULES = ENVELOPE_RULES | {
     "no_subscription: the consumer's subscription is missing": (
         f"kind IN {BY_CONSUMERS} AND coalesce(subscription, '') = ''"
     ),
-    "bad_message_id: a message id is ledger:entry:partition[:batch]": (
-        f"kind IN {ON_MESSAGES} AND message_id IS NULL"
-    ),
+    "bad_message_id: a message id is ledger:entry:partition[:batch]": (f"kind IN {ON_MESSAGES} AND message_id IS NULL"),
     "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC": (
         "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
     ),
@@ -74,7 +72,9 @@ def message_id(text: str) -> str:
     """
     parts = f"regexp_extract_all({text}, '-?[0-9]+', 0)"
     form = r"^([(][0-9]+,[0-9]+,-?[0-9]+(,-?[0-9]+)?[)]|[0-9]+:[0-9]+:-?[0-9]+(:-?[0-9]+)?)$"
-    batch = f"CASE WHEN NOT startswith(coalesce(get({parts}, 3), '-'), '-') THEN concat(':', get({parts}, 3)) ELSE '' END"
+    batch = (
+        f"CASE WHEN NOT startswith(coalesce(get({parts}, 3), '-'), '-') THEN concat(':', get({parts}, 3)) ELSE '' END"
+    )
     return f"CASE WHEN {text} RLIKE '{form}' THEN concat(array_join(slice({parts}, 1, 3), ':'), {batch}) END"
 
 
@@ -102,9 +102,7 @@ def parse(bronze: DataFrame) -> DataFrame:
             "origin_tenant": F.expr(topic_tenant("property_map['REAL_TOPIC']")),
         }
     )
-    return events.withColumns(
-        {"reasons": reasons(RULES), "silent": F.lit(False), "facts": F.expr(_facts())}
-    )
+    return events.withColumns({"reasons": reasons(RULES), "silent": F.lit(False), "facts": F.expr(_facts())})
 
 
 def _facts() -> str:
@@ -128,9 +126,7 @@ def _facts() -> str:
             "'broker_count', try_cast(redelivery_count AS bigint))"
         ),
     )
-    acknowledge = message_fact(
-        **mine, settled=f"named_struct({moment}, 'claim_id', NULL, 'how', 'acknowledge')"
-    )
+    acknowledge = message_fact(**mine, settled=f"named_struct({moment}, 'claim_id', NULL, 'how', 'acknowledge')")
     negative = message_fact(**mine, failure=f"named_struct({moment}, 'consumer', consumer, 'error', error)")
     # which subscription it died in may be known only by the subscriptions' policies: gold finds it
     died = message_fact(

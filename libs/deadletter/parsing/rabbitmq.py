@@ -64,9 +64,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = read_envelope(bronze, SYSTEM, FIELDS)
     events = events.withColumns(
         {
-            "kind": F.expr(
-                "CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END"
-            ),
+            "kind": F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END"),
             "head": F.from_json("headers", HEADERS),
             "queue": F.expr("CASE WHEN startswith(routing_key, 'deliver.') THEN substring(routing_key, 9) ELSE '' END"),
         }
@@ -82,9 +80,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     ).withColumn("x_death", F.expr("message_headers['x-death']"))
     events = events.withColumn("deaths", F.expr(_DEATHS)).withColumn("message_id", F.expr(_MESSAGE_ID))
     silent = "kind IS NULL OR (kind = 'publish' AND size(head.routed_queues) = 0)"
-    return events.withColumns(
-        {"reasons": reasons(RULES), "silent": F.expr(silent), "facts": F.expr(_facts())}
-    )
+    return events.withColumns({"reasons": reasons(RULES), "silent": F.expr(silent), "facts": F.expr(_facts())})
 
 
 _DEATHS = (
@@ -141,9 +137,7 @@ def _facts() -> str:
 def argument(name: str, kind: str = "[a-z]+") -> str:
     r"""SQL for one queue argument among Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``."""
     pattern = rf'^\\{{<<"{name}">>,{kind},(?:<<")?(.*?)(?:">>)?\\}}$'
-    return (
-        f"get(filter(transform(head.arguments, a -> regexp_extract(a, '{pattern}', 1)), v -> v != ''), 0)"
-    )
+    return f"get(filter(transform(head.arguments, a -> regexp_extract(a, '{pattern}', 1)), v -> v != ''), 0)"
 
 
 def facts(parsed: DataFrame) -> Facts:

@@ -115,12 +115,12 @@ def parse(bronze: DataFrame) -> DataFrame:
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
     events = events.withColumn("kind", kind).withColumns(_parts())
     events = events.withColumn("claim_id", F.expr(_CLAIM_ID))
-    return events.withColumns(
-        {"reasons": reasons(RULES), "silent": F.col("kind").isNull(), "facts": F.expr(_facts())}
-    )
+    return events.withColumns({"reasons": reasons(RULES), "silent": F.col("kind").isNull(), "facts": F.expr(_facts())})
 
 
-_CLAIM_ID = r"coalesce(nullif(regexp_extract(get(granted, 0).href, 'claim_id=([^&]+)', 1), ''), get(granted, 0).claim_id)"
+_CLAIM_ID = (
+    r"coalesce(nullif(regexp_extract(get(granted, 0).href, 'claim_id=([^&]+)', 1), ''), get(granted, 0).claim_id)"
+)
 
 
 def _parts() -> dict:
@@ -143,13 +143,11 @@ def _parts() -> dict:
             f" ELSE {_number('limit', 'query_map', DEFAULT_CLAIM_LIMIT)} END"
         ),
         # a pop is a claim of one second that is settled and released at once
-        "claim_ttl": F.expr(
-            f"CASE WHEN {pop} THEN 1L ELSE {_number('ttl', asked, DEFAULT_CLAIM_TTL)} END"
+        "claim_ttl": F.expr(f"CASE WHEN {pop} THEN 1L ELSE {_number('ttl', asked, DEFAULT_CLAIM_TTL)} END"),
+        "claim_grace": F.expr(f"CASE WHEN {pop} THEN 0L ELSE {_number('grace', asked, DEFAULT_CLAIM_GRACE)} END"),
+        "deleted_ids": F.expr(
+            "CASE WHEN kind = 'delete' THEN split(coalesce(nullif(item, ''), query_map['ids']), ',') END"
         ),
-        "claim_grace": F.expr(
-            f"CASE WHEN {pop} THEN 0L ELSE {_number('grace', asked, DEFAULT_CLAIM_GRACE)} END"
-        ),
-        "deleted_ids": F.expr("CASE WHEN kind = 'delete' THEN split(coalesce(nullif(item, ''), query_map['ids']), ',') END"),
     }
 
 

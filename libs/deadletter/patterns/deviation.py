@@ -50,9 +50,7 @@ def deviations(dead: DataFrame, profiles: DataFrame, payload_col: str, by: Seque
     return wrong.select(
         *dead.columns,
         F.when(F.col("_usual").isNull(), incomparable).otherwise(key).alias("deviation_key"),
-        F.coalesce(F.transform("_wrong", lambda w: w["sentence"]), F.array().cast("array<string>")).alias(
-            "deviation"
-        ),
+        F.coalesce(F.transform("_wrong", lambda w: w["sentence"]), F.array().cast("array<string>")).alias("deviation"),
     )
 
 
@@ -74,12 +72,8 @@ def _wrong(said: Column, usual: Column) -> Column:
     """All departures of one message: ``array<struct<path, rank, key, sentence>>``."""
     broken = F.filter(said, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE) & _unusual(f, usual))
     whole = _told(broken, lambda f: (f["word"], F.concat(F.lit("the payload is "), f["word"])))
-    inside = F.concat(
-        _new(said, usual), _missing(said, usual), _other_kind(said, usual), _other_value(said, usual)
-    )
-    return F.when(F.size(broken) > 0, whole).otherwise(
-        F.concat(inside, _encoding(said, usual), _length(said, usual))
-    )
+    inside = F.concat(_new(said, usual), _missing(said, usual), _other_kind(said, usual), _other_value(said, usual))
+    return F.when(F.size(broken) > 0, whole).otherwise(F.concat(inside, _encoding(said, usual), _length(said, usual)))
 
 
 def _new(said: Column, usual: Column) -> Column:
@@ -91,12 +85,8 @@ def _missing(said: Column, usual: Column) -> Column:
     paths = F.transform(F.filter(said, lambda f: f["what"] == "path"), lambda f: f["path"])
     objects = F.filter(said, lambda f: (f["what"] == "kind") & (f["word"] == "object"))
     there = F.transform(objects, lambda f: f["path"])
-    gone = F.filter(
-        usual["required"], lambda p: ~F.array_contains(paths, p) & F.array_contains(there, parent_of(p))
-    )
-    told = F.transform(
-        gone, lambda p: F.struct(F.lit("path").alias("what"), p.alias("path"), F.lit("").alias("word"))
-    )
+    gone = F.filter(usual["required"], lambda p: ~F.array_contains(paths, p) & F.array_contains(there, parent_of(p)))
+    told = F.transform(gone, lambda p: F.struct(F.lit("path").alias("what"), p.alias("path"), F.lit("").alias("word")))
     return _told(told, lambda f: (F.lit("missing"), F.concat(f["path"], F.lit(" is missing"))))
 
 
@@ -114,9 +104,7 @@ def _other_kind(said: Column, usual: Column) -> Column:
 def _other_value(said: Column, usual: Column) -> Column:
     values = F.filter(
         said,
-        lambda f: (
-            (f["what"] == "value") & F.array_contains(usual["vocabularies"], f["path"]) & _unusual(f, usual)
-        ),
+        lambda f: (f["what"] == "value") & F.array_contains(usual["vocabularies"], f["path"]) & _unusual(f, usual),
     )
 
     def told(f: Column) -> tuple[Column, Column]:
@@ -137,9 +125,7 @@ def _length(said: Column, usual: Column) -> Column:
         lengths = F.filter(of, lambda f: (f["what"] == "kind") & (f["path"] == "length"))
         return F.array_max(F.transform(lengths, lambda f: f["word"].cast("int")))
 
-    longer = F.filter(
-        said, lambda f: (f["path"] == "length") & (powers(said) >= powers(usual["usual"]) + TOO_LONG)
-    )
+    longer = F.filter(said, lambda f: (f["path"] == "length") & (powers(said) >= powers(usual["usual"]) + TOO_LONG))
     return _told(longer, lambda f: (F.lit("too long"), F.lit("the payload is much longer than healthy ones")))
 
 
@@ -147,9 +133,7 @@ def _unusual(fact: Column, usual: Column) -> Column:
     return ~F.array_contains(usual["usual"], fact)
 
 
-def _told(
-    found: Column, tell: Callable[[Column], tuple[Column, Column]], rank: int = 0, sign: str = " "
-) -> Column:
+def _told(found: Column, tell: Callable[[Column], tuple[Column, Column]], rank: int = 0, sign: str = " ") -> Column:
     """Turn facts into ``struct<path, rank, key, sentence>``; of one path only the lowest rank is kept."""
 
     def one(fact: Column) -> Column:

@@ -22,9 +22,7 @@ MAX_COLLECTED = 10 * MAX_SIGNATURES
 """Distinct signatures of one group that are looked at; which ones, their hashes decide."""
 
 
-def group_texts(
-    df: DataFrame, text_col: str, by: Sequence[str] = (), masks: Sequence[Mask] = MASKS
-) -> DataFrame:
+def group_texts(df: DataFrame, text_col: str, by: Sequence[str] = (), masks: Sequence[Mask] = MASKS) -> DataFrame:
     """Add ``signature``, ``template_id`` and ``template`` to every row; a null text counts as empty.
 
     The same rows get the same ids however they are ordered, repeated or partitioned. With ``by``, the
@@ -38,9 +36,7 @@ def group_texts(
     """
     signed = df if "signature" in df.columns else add_signature(df, text_col, masks)
     mined = mine_signatures(signed, by)
-    joined = signed.join(
-        F.broadcast(mined), [_same(signed, mined, name) for name in (*by, "signature")], "left"
-    )
+    joined = signed.join(F.broadcast(mined), [_same(signed, mined, name) for name in (*by, "signature")], "left")
     rest = template_of(OVERFLOW)
     return joined.select(
         *[signed[name] for name in signed.columns],
@@ -89,9 +85,7 @@ def mine_bounded(signatures: set[str]) -> dict[str, Template]:
     """Mine what the bound lets through; a signature that is not in the result is overflow."""
     if len(signatures) <= MAX_COLLECTED:
         return mine(signatures)
-    return mine(
-        sorted(signatures, key=lambda text: hashlib.sha256(text.encode()).hexdigest())[:MAX_COLLECTED]
-    )
+    return mine(sorted(signatures, key=lambda text: hashlib.sha256(text.encode()).hexdigest())[:MAX_COLLECTED])
 
 
 def _same(left: DataFrame, right: DataFrame, name: str) -> Column:

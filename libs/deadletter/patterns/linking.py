@@ -33,17 +33,13 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     ['$.to missing', '$.to missing', '$.to missing', 'looks healthy', 'timeout after <*>']
     """
     said = F.length(F.trim(F.coalesce(F.col(error_col), F.lit("")))) > 0
-    grouped = group_texts(dead, error_col, masks=masks).withColumn(
-        "error_template", F.when(said, F.col("template"))
-    )
+    grouped = group_texts(dead, error_col, masks=masks).withColumn("error_template", F.when(said, F.col("template")))
     grouped = grouped.drop("signature", "template_id", "template")
     linked = F.broadcast(_linked(grouped))
     joined = grouped.join(linked, ["error_template", "deviation_key"], "left")
     is_error = F.col("error_template").isNotNull() & F.col("linked").isNull()
     key = F.when(is_error, F.col("error_template")).otherwise(F.col("deviation_key"))
-    return joined.select(
-        *dead.columns, "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id")
-    )
+    return joined.select(*dead.columns, "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id"))
 
 
 def pattern_id(key: Column) -> Column:

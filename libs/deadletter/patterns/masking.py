@@ -52,12 +52,8 @@ def _user_mask(path: str | Path, place: int, row: object) -> Mask:
     if compiled.match(""):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: the regex matches the empty text")
     if not re.fullmatch(r"(?:\$1)?<[a-z_]+>", str(row["placeholder"])):
-        raise UsageError(
-            f"masks file {path}: rule {row['name']!r}: a placeholder looks like <word> or $1<word>"
-        )
-    return Mask(
-        row["name"], row["regex"], row["placeholder"], row.get("why", ""), bool(row.get("private", False))
-    )
+        raise UsageError(f"masks file {path}: rule {row['name']!r}: a placeholder looks like <word> or $1<word>")
+    return Mask(row["name"], row["regex"], row["placeholder"], row.get("why", ""), bool(row.get("private", False)))
 
 
 def mask(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
@@ -127,6 +123,4 @@ def _step(row: Mask) -> Step:
 @lru_cache(maxsize=32)
 def _compiled(masks: tuple[Mask, ...]) -> tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...]:
     # Java writes the first group as $1 where Python writes \\g<1>
-    return tuple(
-        (re.compile(m.regex, re.ASCII), m.placeholder.replace("$1", r"\g<1>"), m.needs) for m in masks
-    )
+    return tuple((re.compile(m.regex, re.ASCII), m.placeholder.replace("$1", r"\g<1>"), m.needs) for m in masks)

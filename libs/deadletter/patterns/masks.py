@@ -108,10 +108,7 @@ PRIVATE = (
     ),
     Mask(
         "person",
-        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)"
-        + KEY_END
-        + ")"
-        + QUOTED_OR_BARE,
+        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)" + KEY_END + ")" + QUOTED_OR_BARE,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
@@ -135,8 +132,7 @@ PRIVATE = (
     ),
     Mask(
         "account",
-        START
-        + "((?:(?i:for|of|by|as|invalid|illegal) (?i:user)|(?i:password|publickey|login|logon|account) for) "
+        START + "((?:(?i:for|of|by|as|invalid|illegal) (?i:user)|(?i:password|publickey|login|logon|account) for) "
         r"[\"']?)(?!(?:user|invalid|illegal|the|an?|all|any|this|your|each) )"
         r"[A-Za-z_][^\s\"',;:()\[\]]{0,63}",
         "$1<name>",
@@ -283,8 +279,7 @@ HOW_MUCH = (
     ),
     Mask(
         "duration",
-        AMOUNT
-        + f"(?:[nmu]?s|(?:milli|micro|nano)?(?:s|secs?|seconds?)|mins?|minutes?|hrs?|h|hours?|days?){END}",
+        AMOUNT + f"(?:[nmu]?s|(?:milli|micro|nano)?(?:s|secs?|seconds?)|mins?|minutes?|hrs?|h|hours?|days?){END}",
         "<duration>",
         "1.04 s, <1 sec, 100 seconds",
     ),
@@ -310,9 +305,7 @@ HOW_MUCH = (
         "a qualified name as a value: action=com.shop.orders.PAID; an exception's name is none",
         needs=(".",),
     ),
-    Mask(
-        "object", f"(?<![A-Za-z0-9])@{HEX}{{4,16}}(?![A-Za-z0-9])", "@<hex>", "Event@7317849d", needs=("@",)
-    ),
+    Mask("object", f"(?<![A-Za-z0-9])@{HEX}{{4,16}}(?![A-Za-z0-9])", "@<hex>", "Event@7317849d", needs=("@",)),
     Mask(
         "hex",
         f"(?<![A-Za-z0-9])(?:0[xX]{HEX}{{1,64}}|(?=[0-9]{{0,64}}[A-Fa-f])(?=[A-Fa-f]{{0,64}}[0-9]){HEX}{{8,128}}"

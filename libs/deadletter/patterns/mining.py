@@ -81,9 +81,7 @@ def _generalised(signatures: list[str], limit: int) -> dict[str, str]:
     spelt = {}
     for signature in signatures:
         words = [word if seen[word] > rare else VALUE for word in signature.split(" ")]
-        spelt[signature] = " ".join(
-            w for n, w in enumerate(words) if w != VALUE or not n or words[n - 1] != VALUE
-        )
+        spelt[signature] = " ".join(w for n, w in enumerate(words) if w != VALUE or not n or words[n - 1] != VALUE)
     # which ones are kept must not depend on the alphabet, or one queue's names would crowd out the others
     kept = set(sorted(set(spelt.values()), key=_digest)[:limit])
     return {signature: s if s in kept else OVERFLOW for signature, s in spelt.items()}
@@ -122,9 +120,7 @@ def _split(group: list[Tokens]) -> Iterator[list[Tokens]]:
 
 
 def _constant(columns: list[set[str]]) -> int:
-    return sum(
-        len(column) == 1 and not any(map(_is_mark, column)) and VALUE not in column for column in columns
-    )
+    return sum(len(column) == 1 and not any(map(_is_mark, column)) and VALUE not in column for column in columns)
 
 
 def _weight(words: set[str]) -> float:

@@ -55,9 +55,7 @@ def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> Dat
         scoped = scoped.withColumn(name, F.when(~F.col("everywhere"), F.col(name)))
     keys = [*by, "everywhere"]
     said = scoped.select(*keys, F.explode(facts(F.col(payload_col))).alias("fact")).select(*keys, "fact")
-    counted = (
-        said.groupBy(*keys, "fact").agg(F.count(F.lit(1)).alias("n")).select(*keys, "fact.*", "fact", "n")
-    )
+    counted = said.groupBy(*keys, "fact").agg(F.count(F.lit(1)).alias("n")).select(*keys, "fact.*", "fact", "n")
     return _summarised(_judged(counted, keys), keys)
 
 

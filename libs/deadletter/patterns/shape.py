@@ -42,9 +42,7 @@ def leaves(payload: Column) -> Column:
         _one_level_deeper,
         lambda found: found["seen"],
     )
-    found = F.transform(
-        nodes, lambda n: F.struct(n["path"], kind(n["v"]).alias("kind"), _value(n["v"]).alias("value"))
-    )
+    found = F.transform(nodes, lambda n: F.struct(n["path"], kind(n["v"]).alias("kind"), _value(n["v"]).alias("value")))
     nothing = F.lit(None).cast("string").alias("value")
     whole = F.array(F.struct(F.lit(WHOLE).alias("path"), not_json(payload).alias("kind"), nothing))
     return F.when(root.isNull(), whole).otherwise(F.array_sort(F.array_distinct(found)))
@@ -116,9 +114,7 @@ def shape(payload: Column) -> Column:
     >>> [row[0] for row in df.select(shape(F.col("payload"))).collect()]
     ['$ object, $.a null, $.b array, $.b[] number; ASCII; 4^2 bytes', '$ truncated; ASCII; 4^1 bytes']
     """
-    paths = F.array_distinct(
-        F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"]))
-    )
+    paths = F.array_distinct(F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"])))
     size = F.concat(F.lit("4^"), size_class(payload).cast("string"), F.lit(" bytes"))
     return F.concat_ws("; ", F.array_join(paths, ", "), encoding(payload), size)
 
@@ -142,11 +138,7 @@ def _children(node: Column) -> Column:
         F.slice(F.try_variant_get(node["v"], "$", "array<variant>"), 1, WIDTH),
         lambda e: F.struct(F.concat(node["path"], F.lit("[]")).alias("path"), e.alias("v")),
     )
-    return (
-        F.when(schema.startswith("OBJECT"), members)
-        .when(schema.startswith("ARRAY"), elements)
-        .otherwise(F.array())
-    )
+    return F.when(schema.startswith("OBJECT"), members).when(schema.startswith("ARRAY"), elements).otherwise(F.array())
 
 
 def _value(value: Column) -> Column:

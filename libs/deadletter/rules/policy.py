@@ -26,9 +26,7 @@ HISTORY_FIELDS = (
 
 def histories(policies: DataFrame) -> DataFrame:
     """One row a queue with ``policies``: its history in time order."""
-    return policies.groupBy(*QUEUE_KEY).agg(
-        F.array_sort(F.collect_list(F.struct(*HISTORY_FIELDS))).alias("policies")
-    )
+    return policies.groupBy(*QUEUE_KEY).agg(F.array_sort(F.collect_list(F.struct(*HISTORY_FIELDS))).alias("policies"))
 
 
 def policy_at(policies: Column, time: Column) -> Column:

@@ -18,9 +18,7 @@ def counts_claims(policy: Column) -> Column:
     Dead Letter Queue, change 1: without ``_max_claim_count`` the feature is not enabled for the queue; the
     servers ask for ``_dead_letter_queue`` too. Null policy: false.
     """
-    return F.coalesce(
-        policy["max_deliveries"].isNotNull() & policy["dead_letter_queue"].isNotNull(), F.lit(False)
-    )
+    return F.coalesce(policy["max_deliveries"].isNotNull() & policy["dead_letter_queue"].isNotNull(), F.lit(False))
 
 
 def counted_claims(deliveries: Column, policies: Column) -> Column:

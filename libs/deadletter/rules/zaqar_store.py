@@ -53,9 +53,7 @@ class Habits:
 
 
 REDIS = Habits("redis", scan_takes_followers=True, lifetime_restarts=True, dead_letter_ttl_counts=False)
-DOCUMENT = Habits(
-    "document", scan_takes_followers=False, lifetime_restarts=False, dead_letter_ttl_counts=True
-)
+DOCUMENT = Habits("document", scan_takes_followers=False, lifetime_restarts=False, dead_letter_ttl_counts=True)
 STORES = {habits.name: habits for habits in (REDIS, DOCUMENT)}
 
 

@@ -1,13 +1,9 @@
 """One Spark session for the whole run; ``SPARK_REMOTE=local[2]`` makes it Spark Connect."""
 
-from pathlib import Path
-
 import pytest
 from pyspark.sql import functions as F
 
 from deadletter.session import get_spark
-
-CAPTURES = Path(__file__).parent / "captures"
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,26 @@
+"""``deadletter cluster``: group any file's texts, so that anyone can check the grouping on their own data."""
+
+from __future__ import annotations
+
+import click
+
+from deadletter.errors import UsageError
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--column", metavar="C", help="The text's column; not needed for a text file.")
+@click.option("--id", "id_column", metavar="I", help="The line id's column; default: the line's number from 1.")
+@click.option("--out", required=True, metavar="OUT.csv", help="Where to write line_id,cluster_id,template.")
+def cluster(file: str, column: str | None, id_column: str | None, out: str) -> None:
+    """Group the texts of FILE (CSV, JSON lines or plain text) as poison messages are grouped.
+
+    Needs no Spark and no lake.
+    """
+    from deadletter.patterns.cluster import cluster_file
+
+    try:
+        done = cluster_file(file, column, id_column, out)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    click.echo(f"{done.lines} lines in {done.clusters} clusters: {out}")

@@ -1,0 +1,40 @@
+"""The payloads of messages that did well: what dead ones are compared with."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from deadletter.gold.dead_letters import payload
+from deadletter.gold.facts import SilverFacts
+
+SAMPLE = 2000
+"""Messages of a queue that are looked at; which ones, the hashes of their ids decide."""
+
+
+def healthy_payloads(facts: SilverFacts, dead: DataFrame, events: DataFrame) -> DataFrame:
+    """Rows of ``system, tenant, queue, payload``: messages that were delivered and did not die anywhere.
+
+    Settled ones, except on RabbitMQ, where no settlement is observable. ``events`` are rows of
+    ``bronze.queue_events``.
+    """
+    died = dead.select("system", "tenant", "message_id").distinct()
+    settled = (
+        facts.state.where("settled IS NOT NULL OR (system = 'rabbitmq' AND size(deliveries) > 0)")
+        .select("system", "tenant", "queue", "message_id")
+        .distinct()
+    )
+    posts = facts.state.where("posted IS NOT NULL").select("system", "tenant", "queue", "message_id", "posted")
+    place = F.row_number().over(
+        Window.partitionBy("system", "tenant", "queue").orderBy(F.xxhash64("message_id"), "message_id")
+    )
+    sampled = (
+        posts.join(settled, ["system", "tenant", "queue", "message_id"], "left_semi")
+        .join(died, ["system", "tenant", "message_id"], "left_anti")
+        .withColumn("place", place)
+        .where(F.col("place") <= SAMPLE)
+    )
+    raw = events.select(F.col("event_id").alias("raw_event_id"), "raw").dropDuplicates(["raw_event_id"])
+    shown = sampled.join(raw, F.col("posted.event_id") == F.col("raw_event_id"))
+    body = payload(F.col("system"), F.col("raw"), F.col("posted.position"))
+    return shown.select("system", "tenant", "queue", body.alias("payload"))
