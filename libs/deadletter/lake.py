@@ -184,7 +184,7 @@ class Lake:
             return
         try:
             Path(self.folder).mkdir(parents=True, exist_ok=True)
-            handle = Path(self.folder, "_run.lock").open("w")
+            handle = Path(self.folder, "_run.lock").open("w")  # noqa: SIM115 - held until the lock ends
         except OSError as error:
             raise DeadletterError(
                 f"cannot write to the lake {self.folder}: {error.strerror}. Nothing was changed."

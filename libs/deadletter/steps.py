@@ -51,6 +51,7 @@ def bronze(lake: Lake, landing: str, tell: Tell = print) -> list[str]:
     before the damage are taken and the file is named in a warning.
     """
     files = source.landing_files(landing)
+    lake.create_missing()
     if not files:
         return [f"{landing} holds no .jsonl or .jsonl.gz file: nothing to take in"]
     tell(f"bronze: reading new files among {len(files)} in {landing}")
@@ -122,8 +123,16 @@ def _merge(lake: Lake, facts: Facts, tell: Tell) -> None:
     lake.merge(state.quarantine(facts.events), tables.QUARANTINE)
 
 
-def gold(lake: Lake, as_of: datetime, habits: Habits = REDIS, tell: Tell = print) -> None:
-    """Derive the gold tables from the facts that happened until ``as_of``."""
+def gold(lake: Lake, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> None:
+    """Derive the gold tables from the facts that happened until ``as_of`` (UTC).
+
+    ``as_of`` is the greatest event time in silver unless given.
+    """
+    known = lake.progress("silver")
+    as_of = as_of or (known and known.as_of)
+    if as_of is None:
+        tell("gold: no event yet")
+        return
     version = lake.version(tables.QUEUE_EVENTS)
     done = lake.progress("gold")
     if done and done.source_version == version and done.as_of == as_of:
@@ -156,13 +165,11 @@ def run(lake: Lake, landing: str, as_of: datetime | None = None, habits: Habits 
     """
     source.landing_files(landing)  # a missing folder is told before anything is made
     with lake.lock():
-        lake.create_missing()
         summary = Summary()
         summary.warnings = bronze(lake, landing, tell)
         silver(lake, summary, tell)
         summary.as_of = as_of or summary.as_of
-        if summary.as_of:
-            gold(lake, summary.as_of, habits, tell)
+        gold(lake, as_of, habits, tell)
         _describe(lake, summary)
         return summary
 

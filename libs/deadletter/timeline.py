@@ -78,14 +78,18 @@ def _rows(df: DataFrame) -> list[dict]:
 def _moments(state: DataFrame, policies: DataFrame) -> DataFrame:
     """One row a moment with ``micros, place, what, event_id``, in order."""
     texts = {
-        "posted": "concat('posted', coalesce(concat(', TTL ', m.ttl, ' s'), ''), coalesce(concat(', delay ', m.delay, ' s'), ''))",
+        "posted": (
+            "concat('posted', coalesce(concat(', TTL ', m.ttl, ' s'), ''), "
+            "coalesce(concat(', delay ', m.delay, ' s'), ''))"
+        ),
         "deliveries": (
             "concat('delivery ', i + 1, coalesce(concat(' in claim ', m.claim_id), ''), "
             "coalesce(concat(' to ', m.consumer), ''), coalesce(concat(', broker counts ', m.broker_count), ''))"
         ),
         "failures": "concat('negative acknowledgement', coalesce(concat(': ', m.error), ''))",
         "settled": "concat('settled by ', m.how)",
-        "deaths": "concat('the broker reports a death: ', m.reason, coalesce(concat(', to ', m.dead_letter_queue), ''))",
+        "deaths": "concat('the broker reports a death: ', m.reason, "
+        "coalesce(concat(', to ', m.dead_letter_queue), ''))",
     }
     arrays = {"posted": "array(posted)", "settled": "array(settled)"}
     parts = [
@@ -101,9 +105,7 @@ def _moments(state: DataFrame, policies: DataFrame) -> DataFrame:
     limit = "coalesce(concat(' [limit ', policy.max_deliveries, ', to ', policy.dead_letter_queue, ']'), '')"
     return exploded.select(
         F.unix_micros("m.time").alias("micros"),
-        F.expr(
-            "concat(system, ' ', tenant, ' ', queue, CASE subscription WHEN '' THEN '' ELSE concat(' ', subscription) END)"
-        ).alias("place"),
+        F.expr("concat_ws(' ', system, tenant, queue, nullif(subscription, ''))").alias("place"),
         F.expr(f"concat(m.what, CASE WHEN startswith(m.what, 'delivery') THEN {limit} ELSE '' END)").alias("what"),
         "m.event_id",
     ).orderBy("micros", "place", "what")

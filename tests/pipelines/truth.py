@@ -10,8 +10,8 @@ CAPTURES = Path(__file__).parent.parent / "captures"
 
 def read(name):
     path = CAPTURES / name
-    text = gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
-    return json.loads(text)
+    packed = path.read_bytes()
+    return json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
 
 
 def zaqar_dead(queues):

@@ -10,7 +10,9 @@ EARLIEST = "2000-01-01"
 
 ENVELOPE_RULES = {
     "not_utf8: the line has bytes that are no UTF-8": "NOT is_valid_utf8(raw)",
-    "not_an_object: the line is a JSON array; write one event a line": "is_valid_utf8(raw) AND startswith(ltrim(raw), '[')",
+    "not_an_object: the line is a JSON array; write one event a line": (
+        "is_valid_utf8(raw) AND startswith(ltrim(raw), '[')"
+    ),
     "not_json: the line is no JSON object; a writer may have been cut off": (
         "is_valid_utf8(raw) AND NOT startswith(ltrim(raw), '[') AND NOT readable"
     ),
@@ -29,7 +31,8 @@ def read_envelope(bronze: DataFrame, system: str, fields: dict[str, str]) -> Dat
     """Parse the raw lines of one system.
 
     Returns the bronze columns plus ``readable`` (the line is one JSON object), ``time`` (``captured_at``,
-    null where it does not read) and one string column for each of ``fields``, which maps a column's name to the JSON field's path.
+    null where it does not read) and one string column for each of ``fields``, which maps a column's name to
+    the JSON field's path.
     Nested values come as JSON text.
     """
     top = sorted({path.split(".")[0] for path in fields.values()} | {"captured_at"})

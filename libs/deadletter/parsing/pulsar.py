@@ -55,7 +55,8 @@ RULES = ENVELOPE_RULES | {
         "kind IN ('receive', 'dead_letter') AND published IS NULL"
     ),
     "bad_delay: deliver_after_s is not a number from 0": (
-        "kind = 'send' AND deliver_after_s IS NOT NULL AND NOT coalesce(try_cast(deliver_after_s AS double) >= 0, false)"
+        "kind = 'send' AND deliver_after_s IS NOT NULL"
+        " AND NOT coalesce(try_cast(deliver_after_s AS double) >= 0, false)"
     ),
     "bad_policy: maxRedeliverCount is not a whole number from 0": (
         "kind = 'subscribe' AND policy['maxRedeliverCount'] IS NOT NULL"

@@ -91,7 +91,8 @@ _DEATHS = (
 _MESSAGE_ID = (
     "coalesce(nullif(message['message_id'], ''), concat('sha256:', sha2(concat_ws('\\u0000', payload, "
     "to_json(array_sort(map_entries(map_filter(message, (k, v) -> k NOT IN ('headers', 'expiration'))))), "
-    f"to_json(array_sort(map_entries(map_filter(message_headers, (k, v) -> NOT (k RLIKE '^({BROKER_HEADERS})$')))))), 256)))"
+    "to_json(array_sort(map_entries(map_filter(message_headers, "
+    f"(k, v) -> NOT (k RLIKE '^({BROKER_HEADERS})$')))))), 256)))"
 )
 """Where a publisher sets no ``message_id``: the hash of what it did set, the same at publish and delivery.
 Messages with equal properties and payload then count as one."""
@@ -115,7 +116,8 @@ def _facts() -> str:
         created_at=created,
         delivery=(
             "named_struct('time', time, 'event_id', event_id, 'claim_id', NULL, 'consumer', "
-            "concat(head.connection, ' (', head.channel, ')'), 'broker_count', try_cast(message_headers['x-delivery-count'] AS bigint))"
+            "concat(head.connection, ' (', head.channel, ')'), "
+            "'broker_count', try_cast(message_headers['x-delivery-count'] AS bigint))"
         ),
     )
     died = message_fact(

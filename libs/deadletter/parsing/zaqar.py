@@ -46,7 +46,9 @@ KINDS = {
     "delete_queue": "method = 'DELETE' AND part = '' AND code = 204",
     "purge": "method = 'POST' AND part = 'purge' AND code = 204",
     "post": "method = 'POST' AND part = 'messages' AND item = '' AND code = 201",
-    "pop": "method = 'DELETE' AND part = 'messages' AND item = '' AND query_map['pop'] IS NOT NULL AND code IN (200, 204)",
+    "pop": (
+        "method = 'DELETE' AND part = 'messages' AND item = '' AND query_map['pop'] IS NOT NULL AND code IN (200, 204)"
+    ),
     "delete": "method = 'DELETE' AND part = 'messages' AND query_map['pop'] IS NULL AND code = 204",
     "claim": "method = 'POST' AND part = 'claims' AND item = '' AND code IN (200, 201, 204)",
     "renew": "method = 'PATCH' AND part = 'claims' AND item != '' AND code = 204",
@@ -168,7 +170,10 @@ def _facts() -> str:
             "'ttl', try_cast(m.ttl AS bigint), 'delay', try_cast(m.delay AS bigint), 'producer', client_id)"
         ),
     )
-    delivery = "named_struct('time', time, 'event_id', event_id, 'claim_id', claim_id, 'consumer', client_id, 'broker_count', NULL)"
+    delivery = (
+        "named_struct('time', time, 'event_id', event_id, 'claim_id', claim_id, "
+        "'consumer', client_id, 'broker_count', NULL)"
+    )
     created = "time - make_dt_interval(0, 0, 0, coalesce(try_cast(m.age AS decimal(18,6)), 0))"
     settled = "named_struct('time', time, 'event_id', event_id, 'claim_id', {}, 'how', '{}')"
     claimed = {"queue": "queue", "message_id": "m.id", "created_at": created, "delivery": delivery}

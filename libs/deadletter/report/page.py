@@ -1,2 +1,128 @@
-def write_report(lake, out, reveal=False):
-    return out
+"""The page: figures and charts put into one HTML file that opens offline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from deadletter.errors import DeadletterError
+from deadletter.lake import Lake
+from deadletter.report import charts
+from deadletter.report.queries import Figures, figures
+
+NOTHING = '<p class="nothing">Nothing to show.</p>'
+
+
+def write_report(lake: Lake, out: str, reveal: bool = False) -> str:
+    """Write ``out/index.html`` from the lake's gold tables; returns its path.
+
+    Private values in examples are masked unless ``reveal``.
+    """
+    folder = Path(out)
+    page = render(figures(lake, reveal))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "index.html").write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise DeadletterError(f"cannot write the report to {folder}: {error.strerror}") from None
+    return str(folder / "index.html")
+
+
+def render(shown: Figures) -> str:
+    """The whole page as text."""
+    template = files("deadletter.report").joinpath("page.html").read_text(encoding="utf-8")
+    return Template(template).substitute(
+        headline="".join(
+            f"<div><dt>{escape(k)}</dt><dd>{escape(_number(v))}</dd></div>" for k, v in shown.headline.items()
+        ),
+        over_time=chart(shown.over_time, lambda rows: charts.over_time(rows, shown.bucket)),
+        by_reason=chart(shown.by_reason, charts.by_reason),
+        survival=chart(shown.survival, charts.survival),
+        patterns="".join(card(row) for row in shown.patterns) or NOTHING,
+        delays=table(
+            [r for r in shown.health if r["delayed"] or r["expired_unseen"]],
+            ("place", "tenant", "posted", "delayed", "expired_unseen"),
+        ),
+        health=table(shown.health, ("place", "tenant", "posted", "claimed", "settled", "dead_lettered")),
+        discrepancies=table(shown.discrepancies, ("place", "kind", "n", "example")),
+        quarantine=table(shown.quarantine, ("system", "reason", "n", "example")),
+        plotly=_plotly_script(),
+    )
+
+
+def _plotly_script() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def chart(rows: list[dict], draw: Callable) -> str:
+    """A chart's HTML, or a word where there are no rows. The script is in the page once."""
+    if not rows:
+        return NOTHING
+    return draw(rows).to_html(
+        full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True}
+    )
+
+
+def table(rows: list[dict], names: Sequence[str]) -> str:
+    """An HTML table of some columns, every value escaped.
+
+    >>> print(table([{"queue": "<b>", "n": 1200}], ("queue", "n")))
+    <div class="wide"><table><thead><tr><th>queue</th><th>n</th></tr></thead>
+    <tbody><tr><td>&lt;b&gt;</td><td class="number">1,200</td></tr></tbody></table></div>
+    """
+    if not rows:
+        return NOTHING
+    head = "".join(f"<th>{escape(HEADINGS.get(name, name))}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+HEADINGS = {
+    "place": "queue",
+    "dead_lettered": "dead letters",
+    "expired_unseen": "expired unseen",
+    "delayed": "posted with a delay",
+    "kind": "what differs",
+}
+
+
+def _cell(value) -> str:
+    kind = ' class="number"' if isinstance(value, int) else ""
+    return f"<td{kind}>{escape(_number(value))}</td>"
+
+
+def _number(value) -> str:
+    return f"{value:,}" if isinstance(value, int) else "" if value is None else str(value)
+
+
+def card(pattern: dict) -> str:
+    """A pattern with its example."""
+    queues = ", ".join(q.replace("persistent://", "") for q in pattern["queues"])
+    seen = f"first {pattern['first_seen']}, last {pattern['last_seen']}"
+    facts = f"{pattern['dead_letters']:,} dead letters · {pattern['status']} · {seen}"
+    return (
+        f"<article><h3><code>{escape(pattern['template'])}</code></h3>"
+        f"<p>{escape(facts)}</p><p>in {escape(queues)}</p>"
+        f"<details><summary>Example: message {escape(str(pattern['example_id']))}</summary>"
+        f"<pre>{escape(pretty(pattern['example_payload']))}</pre></details>"
+        f'<p class="id">pattern {escape(pattern["pattern_id"])}, by {escape(pattern["kind"])}</p></article>'
+    )
+
+
+def pretty(payload: str | None) -> str:
+    """A payload with line breaks where it is JSON, at most 2,000 characters.
+
+    >>> pretty('{"a":1}')
+    '{\\n  "a": 1\\n}'
+    """
+    try:
+        text = json.dumps(json.loads(payload or ""), indent=2, ensure_ascii=False)
+    except ValueError:
+        text = payload or ""
+    return text if len(text) <= 2000 else text[:2000] + " …"

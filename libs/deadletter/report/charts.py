@@ -1,0 +1,99 @@
+"""Rows to charts."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+
+import plotly.graph_objects as go
+
+# Okabe and Ito's colours and then Tol's, which people with any colour vision can tell apart
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F"),
+    *("#332288", "#117733", "#882255", "#44AA99", "#999933", "#AA4499"),
+)
+
+
+def over_time(rows: list[dict], bucket: str) -> go.Figure:
+    """Dead letters in time, one colour a queue."""
+    figure = go.Figure()
+    for number, (place, members) in enumerate(_by(rows, "place")):
+        figure.add_bar(
+            name=place,
+            x=[row["time"] for row in members],
+            y=[row["n"] for row in members],
+            marker_color=COLOURS[number % len(COLOURS)],
+        )
+    return _styled(figure, f"{bucket} (UTC)", "dead letters", barmode="stack")
+
+
+def by_reason(rows: list[dict]) -> go.Figure:
+    """Dead letters of each queue, one colour a reason."""
+    figure = go.Figure()
+    places = list(dict.fromkeys(row["place"] for row in rows))
+    for number, (reason, members) in enumerate(_by(rows, "reason")):
+        figure.add_bar(
+            name=reason,
+            orientation="h",
+            y=[row["place"] for row in members],
+            x=[row["n"] for row in members],
+            marker_color=COLOURS[number % len(COLOURS)],
+        )
+    figure.update_yaxes(categoryorder="array", categoryarray=places[::-1], automargin=True)
+    return _styled(figure, "dead letters", None, barmode="stack", height=140 + 34 * len(places))
+
+
+def survival(rows: list[dict]) -> go.Figure:
+    """For each queue the share of messages that delivery k has not settled, see :func:`unsettled`."""
+    figure = go.Figure()
+    for number, (place, members) in enumerate(_by(rows, "place")):
+        points = unsettled(members)
+        figure.add_scatter(
+            name=place,
+            x=[k for k, _ in points],
+            y=[share for _, share in points],
+            mode="lines+markers",
+            line={"shape": "hv", "color": COLOURS[number % len(COLOURS)]},
+        )
+    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
+    figure.update_xaxes(dtick=1)
+    return _styled(figure, "deliveries", "not settled yet")
+
+
+def unsettled(rows: list[dict]) -> list[tuple[int, float]]:
+    """Kaplan and Meier's estimate: the share of messages not settled after k deliveries.
+
+    A message that died or whose outcome is not known leaves the count after its last delivery (censored).
+    Queues of several tenants with one name are taken together.
+
+    >>> unsettled([{"delivery": 1, "reached": 10, "settled": 5}, {"delivery": 2, "reached": 4, "settled": 1}])
+    [(0, 1.0), (1, 0.5), (2, 0.375)]
+    """
+    share, points = 1.0, [(0, 1.0)]
+    for delivery, members in groupby(sorted(rows, key=itemgetter("delivery")), key=itemgetter("delivery")):
+        at_k = list(members)
+        reached, settled = (sum(row[name] for row in at_k) for name in ("reached", "settled"))
+        share *= 1 - settled / reached
+        points.append((delivery, share))
+    return points
+
+
+def _by(rows: list[dict], name: str) -> list[tuple[str, list[dict]]]:
+    ordered = sorted(rows, key=itemgetter(name))
+    return [(value, list(members)) for value, members in groupby(ordered, key=itemgetter(name))]
+
+
+def _styled(figure: go.Figure, x: str | None, y: str | None, height: int = 380, **layout) -> go.Figure:
+    figure.update_layout(
+        template="plotly_white",
+        height=height,
+        margin={"l": 10, "r": 10, "t": 10, "b": 10},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
+        xaxis_title=x,
+        yaxis_title=y,
+        font={"family": "system-ui, sans-serif", "size": 13},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        **layout,
+    )
+    return figure

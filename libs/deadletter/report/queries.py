@@ -1,0 +1,143 @@
+"""The figures of the report: small aggregates of the gold tables, never the rows themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.lake import Lake
+
+MOST_ROWS = 500
+"""Rows of one figure that a page can bear."""
+MOST_PATTERNS = 20
+BUCKETS = (("minute", 3 * 3600), ("hour", 5 * 86400), ("day", 400 * 86400), ("month", None))
+"""Width of a bar in time, and the longest span in seconds it is used for."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything the page shows, as plain rows."""
+
+    headline: dict
+    bucket: str
+    over_time: list[dict]
+    by_reason: list[dict]
+    survival: list[dict]
+    patterns: list[dict]
+    health: list[dict]
+    discrepancies: list[dict]
+    quarantine: list[dict]
+
+
+def figures(lake: Lake, reveal: bool = False) -> Figures:
+    """Read the report's figures from the lake; ``reveal`` shows private values in the patterns' examples."""
+    dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
+    bucket = bucket_of(dead)
+    return Figures(
+        headline=_headline(lake, dead),
+        bucket=bucket,
+        over_time=_rows(_over_time(dead, bucket)),
+        by_reason=_rows(dead.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")),
+        survival=_rows(lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")),
+        patterns=_rows(_patterns(lake, dead, reveal)),
+        health=_rows(_health(lake)),
+        discrepancies=_rows(_discrepancies(lake)),
+        quarantine=_rows(_quarantine(lake)),
+    )
+
+
+def place() -> Column:
+    """A queue's name for people: system, queue without Pulsar's prefix, subscription."""
+    name = F.regexp_replace("queue", "^(non-)?persistent://[^/]+/[^/]+/", "")
+    return F.concat_ws(" ", "system", name, F.nullif("subscription", F.lit("")))
+
+
+def bucket_of(dead: DataFrame) -> str:
+    """The width of a bar that suits the span of all deaths."""
+    row = dead.agg(
+        (F.unix_seconds(F.max("dead_lettered_at")) - F.unix_seconds(F.min("dead_lettered_at"))).alias("span")
+    ).first()
+    span = row["span"] or 0
+    return next(name for name, longest in BUCKETS if longest is None or span <= longest)
+
+
+def _count() -> Column:
+    return F.count("*").alias("n")
+
+
+def _rows(df: DataFrame) -> list[dict]:
+    times = {
+        name: F.date_format(name, "yyyy-MM-dd HH:mm:ss").alias(name) for name, kind in df.dtypes if kind == "timestamp"
+    }
+    shown = df.select(*[times.get(name, F.col(name)) for name in df.columns])
+    return [row.asDict() for row in shown.limit(MOST_ROWS).collect()]
+
+
+def _headline(lake: Lake, dead: DataFrame) -> dict:
+    done = lake.progress("gold")
+    state = lake.read(tables.MESSAGE_STATE).select("system", "tenant", "message_id").distinct()
+    return {
+        "as of": done.as_of.strftime("%Y-%m-%d %H:%M:%S UTC") if done and done.as_of else "no run yet",
+        "messages": state.count(),
+        "dead letters": dead.count(),
+        "patterns": lake.read(tables.POISON_PATTERNS).count(),
+        "events in quarantine": lake.read(tables.QUARANTINE).count(),
+    }
+
+
+def _over_time(dead: DataFrame, bucket: str) -> DataFrame:
+    return (
+        dead.groupBy(F.date_trunc(bucket, "dead_lettered_at").alias("time"), "place")
+        .agg(_count())
+        .orderBy("time", "place")
+    )
+
+
+def _patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
+    top = (
+        lake.read(tables.POISON_PATTERNS)
+        .orderBy(F.desc("dead_letters"), "pattern_id")
+        .limit(MOST_PATTERNS)
+        .withColumn("example_id", F.get("example_message_ids", F.lit(0)))
+    )
+    if not reveal:
+        return top
+    shown = dead.groupBy("pattern_id", F.col("message_id").alias("example_id")).agg(
+        F.min("payload").alias("example_payload")
+    )
+    return (
+        top.drop("example_payload")
+        .join(shown, ["pattern_id", "example_id"], "left")
+        .orderBy(F.desc("dead_letters"), "pattern_id")
+    )
+
+
+def _health(lake: Lake) -> DataFrame:
+    measures = ("posted", "claimed", "settled", "dead_lettered", "delayed", "expired_unseen")
+    return (
+        lake.read(tables.QUEUE_HEALTH)
+        .groupBy(place().alias("place"), "tenant")
+        .agg(*[F.sum(name).alias(name) for name in measures])
+        .orderBy("place", "tenant")
+    )
+
+
+def _discrepancies(lake: Lake) -> DataFrame:
+    return (
+        lake.read(tables.DISCREPANCIES)
+        .groupBy(place().alias("place"), "kind")
+        .agg(_count(), F.min("message_id").alias("example"))
+        .orderBy(F.desc("n"), "place", "kind")
+    )
+
+
+def _quarantine(lake: Lake) -> DataFrame:
+    broken = lake.read(tables.QUARANTINE).select("system", F.explode("reasons").alias("reason"), "raw")
+    return (
+        broken.groupBy("system", "reason")
+        .agg(_count(), F.min(F.substring("raw", 1, 300)).alias("example"))
+        .orderBy(F.desc("n"), "system", "reason")
+    )

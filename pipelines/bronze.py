@@ -1,0 +1,21 @@
+"""Task: take the landing folder's new files into bronze.queue_events."""
+
+import argparse
+
+from deadletter import steps
+from deadletter.lake import Lake
+from deadletter.session import get_spark
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the layer; ``arguments`` are the task's parameters."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--landing", required=True, help="folder with one folder a system")
+    parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
+    given = parser.parse_args(arguments)
+    for warning in steps.bronze(Lake(get_spark(), given.lake), given.landing):
+        print(f"warning: {warning}")
+
+
+if __name__ == "__main__":
+    main()

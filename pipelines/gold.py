@@ -1,0 +1,20 @@
+"""Task: derive the gold tables from the facts that happened until a time."""
+
+import argparse
+
+from deadletter import steps
+from deadletter.lake import Lake
+from deadletter.session import get_spark
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the layer; ``arguments`` are the task's parameters."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
+    parser.add_argument("--as-of", default="", help="ISO 8601; empty: the greatest event time")
+    given = parser.parse_args(arguments)
+    steps.gold(Lake(get_spark(), given.lake), steps.utc(given.as_of) if given.as_of else None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Task: merge the facts of bronze's new events into the silver tables."""
+
+import argparse
+
+from deadletter import steps
+from deadletter.lake import Lake
+from deadletter.session import get_spark
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the layer; ``arguments`` are the task's parameters."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
+    given = parser.parse_args(arguments)
+    summary = steps.Summary()
+    steps.silver(Lake(get_spark(), given.lake), summary)
+    print(summary)
+
+
+if __name__ == "__main__":
+    main()

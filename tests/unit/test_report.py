@@ -1,0 +1,48 @@
+"""The page is safe, complete without rows, and its survival curve is right by hand."""
+
+from deadletter.report.charts import unsettled
+from deadletter.report.page import card, render, table
+from deadletter.report.queries import Figures
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def empty(**rows):
+    names = ("over_time", "by_reason", "survival", "patterns", "health", "discrepancies", "quarantine")
+    return Figures(headline={}, bucket="hour", **({name: [] for name in names} | rows))
+
+
+def test_a_page_without_rows():
+    page = render(empty())
+    assert page.count("Nothing to show.") == 8
+    assert "https://" not in page.split("</script>")[-1], "the page must open offline"
+
+
+def test_hostile_text_is_inert():
+    pattern = {
+        "template": HOSTILE,
+        "kind": "error",
+        "dead_letters": 1,
+        "status": "new",
+        "first_seen": "2026-11-20",
+        "last_seen": "2026-11-20",
+        "queues": [HOSTILE],
+        "example_id": HOSTILE,
+        "example_payload": HOSTILE,
+        "pattern_id": HOSTILE,
+    }
+    assert HOSTILE not in card(pattern)
+    assert HOSTILE not in table([{"reason": HOSTILE}], ["reason"])
+    bars = [{"time": "2026-11-20 20:00:00", "place": HOSTILE, "n": 1}]
+    assert HOSTILE not in render(empty(over_time=bars, quarantine=[]))
+
+
+def test_survival_by_hand():
+    """10 reached delivery 1 and 6 were settled; 3 went on, 1 is open; 1 of the 3 was settled at delivery 2."""
+    rows = [{"delivery": 1, "reached": 10, "settled": 6}, {"delivery": 2, "reached": 3, "settled": 1}]
+    assert [(k, round(share, 6)) for k, share in unsettled(rows)] == [(0, 1.0), (1, 0.4), (2, round(0.4 * 2 / 3, 6))]
+
+
+def test_two_tenants_of_one_queue_are_one_curve():
+    rows = [{"delivery": 1, "reached": 10, "settled": 6}, {"delivery": 1, "reached": 30, "settled": 4}]
+    assert unsettled(rows) == [(0, 1.0), (1, 0.75)]
