@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError, UsageError, first_line
+from deadletter.parallel import together
 from deadletter.tables import ALL_TABLES, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
@@ -83,9 +85,9 @@ class Lake:
 
     def create_missing(self) -> None:
         """Create every table that is not there yet, with its comments, empty."""
-        for table in ALL_TABLES:
-            if not self.exists(table):
-                self.spark.sql(create_statement(self.identifier(table), table))
+        missing = [table for table in ALL_TABLES if not self.exists(table)]
+        statements = [create_statement(self.identifier(table), table) for table in missing]
+        together(partial(self.spark.sql, statement) for statement in statements)
 
     def read(self, table: Table, version: int | None = None) -> DataFrame:
         """Return the table's rows, now or as it was written at a Delta ``version``."""

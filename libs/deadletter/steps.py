@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,9 +17,10 @@ from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts, kept
 from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_payloads
-from deadletter.gold.patterns import assign_patterns, poison_patterns
+from deadletter.gold.patterns import assign_patterns, compare_payloads, poison_patterns
 from deadletter.gold.survival import delivery_survival
 from deadletter.lake import Lake, from_micros, literal_days
+from deadletter.parallel import together
 from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
 from deadletter.replay import facts_at
@@ -115,12 +117,17 @@ def _count(events: DataFrame, summary: Summary) -> None:
 
 def _merge(lake: Lake, facts: Facts, tell: Tell) -> None:
     messages = state.message_state(facts.messages).persist()
-    lake.merge(messages, tables.MESSAGE_STATE, literal_days(messages, "created_day", "created_day"))
+    days = literal_days(messages, "created_day", "created_day")
+    together(
+        [
+            partial(lake.merge, messages, tables.MESSAGE_STATE, days),
+            partial(lake.merge, state.claims(facts.claims), tables.CLAIMS),
+            partial(lake.merge, state.distinct_rows(facts.attempts, tables.CLAIM_ATTEMPTS), tables.CLAIM_ATTEMPTS),
+            partial(lake.merge, state.distinct_rows(facts.policies, tables.QUEUE_POLICIES), tables.QUEUE_POLICIES),
+            partial(lake.merge, state.quarantine(facts.events), tables.QUARANTINE),
+        ]
+    )
     messages.unpersist()
-    lake.merge(state.claims(facts.claims), tables.CLAIMS)
-    lake.merge(state.distinct_rows(facts.attempts, tables.CLAIM_ATTEMPTS), tables.CLAIM_ATTEMPTS)
-    lake.merge(state.distinct_rows(facts.policies, tables.QUEUE_POLICIES), tables.QUEUE_POLICIES)
-    lake.merge(state.quarantine(facts.events), tables.QUARANTINE)
 
 
 def gold(lake: Lake, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> None:
@@ -147,15 +154,26 @@ def gold(lake: Lake, as_of: datetime | None = None, habits: Habits = REDIS, tell
 def _write_gold(lake: Lake, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
     events = lake.read(tables.QUEUE_EVENTS)
     judged = dead_letters(facts, events, habits).persist()
-    dead = assign_patterns(judged, healthy_payloads(facts, judged, events)).persist()
-    lake.replace(dead.select(*tables.DEAD_LETTERS.column_names), tables.DEAD_LETTERS)
-    tell("gold: patterns, queue health, delivery survival, discrepancies")
-    lake.replace(poison_patterns(dead, facts.as_of), tables.POISON_PATTERNS)
-    lake.replace(queue_health(facts, dead), tables.QUEUE_HEALTH)
-    lake.replace(delivery_survival(facts, dead), tables.DELIVERY_SURVIVAL)
-    lake.replace(discrepancies(facts, dead), tables.DISCREPANCIES)
-    dead.unpersist()
+    # counted by now, so that threads share the rows instead of each deriving them
+    tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
+    compared = compare_payloads(judged, healthy_payloads(facts, judged, events)).persist()
+    together(
+        [
+            partial(_write_patterns, lake, compared, facts.as_of),
+            partial(lake.replace, queue_health(facts, judged), tables.QUEUE_HEALTH),
+            partial(lake.replace, delivery_survival(facts, judged), tables.DELIVERY_SURVIVAL),
+            partial(lake.replace, discrepancies(facts, judged), tables.DISCREPANCIES),
+        ]
+    )
+    compared.unpersist()
     judged.unpersist()
+
+
+def _write_patterns(lake: Lake, compared: DataFrame, as_of: datetime) -> None:
+    dead = assign_patterns(compared).persist()
+    lake.replace(poison_patterns(dead, as_of), tables.POISON_PATTERNS)
+    lake.replace(dead.select(*tables.DEAD_LETTERS.column_names), tables.DEAD_LETTERS)
+    dead.unpersist()
 
 
 def run(lake: Lake, landing: str, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> Summary:

@@ -20,19 +20,26 @@ NEW_FOR = timedelta(hours=24)
 EXAMPLES = 3
 
 
-def assign_patterns(dead: DataFrame, healthy: DataFrame) -> DataFrame:
-    """``gold.dead_letters`` with its ``pattern_id``, plus ``kind``, ``template`` and ``deviation`` (sentences).
+def compare_payloads(dead: DataFrame, healthy: DataFrame) -> DataFrame:
+    """``gold.dead_letters`` with how each payload differs from the ``healthy`` ones of its queue.
 
-    A dead letter is grouped by the error its consumer gave, or by how its payload differs from the
-    ``healthy`` ones of its queue (rows of ``system, tenant, queue, payload``).
+    ``healthy`` has ``system, tenant, queue, payload``. Adds ``deviation_key`` and ``deviation`` (sentences).
     """
     queue = ["system", "tenant", "queue"]
-    compared = deviations(dead, profile(healthy, "payload", queue), "payload", queue)
+    return deviations(dead, profile(healthy, "payload", queue), "payload", queue)
+
+
+def assign_patterns(compared: DataFrame) -> DataFrame:
+    """Compared dead letters with their ``pattern_id``, plus ``kind`` and ``template`` of the pattern.
+
+    A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads
+    ``compared`` several times.
+    """
     keyed = pattern_keys(compared.drop("pattern_id"), "error")
     is_error = F.col("pattern_key").eqNullSafe(F.col("error_template"))
     return keyed.withColumns(
         {"kind": F.when(is_error, "error").otherwise("payload"), "template": F.col("pattern_key")}
-    ).select(*dead.columns, "kind", "template", "deviation")
+    ).drop("error_template", "pattern_key", "deviation_key")
 
 
 def status(first_seen: Column, last_seen: Column, as_of: datetime) -> Column:
