@@ -19,10 +19,9 @@ from pyspark.sql import SparkSession
 from deadletter.errors import DeadletterError
 
 JAVA_VERSIONS = (17, 21)
-SMALL_LAKE = {
+LOCAL = {
     # Delta plans a state reconstruction of 50 partitions for every table; one is enough below millions of files
     "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -31,14 +30,21 @@ SMALL_LAKE = {
     "spark.driver.memory": os.environ.get("DEADLETTER_DRIVER_MEMORY", "4g"),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
+QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
+"""A command that is over in a minute ends before the second compiler has paid for itself."""
+SMALL_BATCH = 128 << 20
+"""Compressed bytes of new events up to which planning costs more than the work."""
+SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+LARGE = {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "32"}
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
 
-def get_spark() -> SparkSession:
-    """Return the session to work in.
+def get_spark(quick: bool = False) -> SparkSession:
+    """Return the session to work in; ``quick`` for a command that is soon over.
 
     On Databricks, and wherever a session is active, that one. With ``SPARK_REMOTE`` set, a Spark Connect
     session; with ``SPARK_MASTER`` set, one on that cluster; otherwise one on this machine's cores.
@@ -57,10 +63,24 @@ def get_spark() -> SparkSession:
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
     builder = builder.remote(remote) if remote else builder.master(os.environ.get("SPARK_MASTER", "local[*]"))
-    for key, value in (SMALL_LAKE | DELTA | {"spark.jars.packages": delta_package()}).items():
+    started = {
+        "spark.jars.packages": delta_package(),
+        "spark.driver.extraJavaOptions": QUICK_JVM if quick else JVM,
+    }
+    for key, value in (LOCAL | SMALL | DELTA | started).items():
         builder = builder.config(key, value)
     with quiet_start():
         return builder.getOrCreate()
+
+
+def tune(spark: SparkSession, new_bytes: int) -> None:
+    """Set what depends on the size of a batch: re-planning between stages, and the number of partitions.
+
+    On Databricks the platform's own settings stay.
+    """
+    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        for key, value in (SMALL if new_bytes <= SMALL_BATCH else LARGE).items():
+            spark.conf.set(key, value)
 
 
 def delta_package() -> str:

@@ -25,6 +25,7 @@ from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
 from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.session import tune
 from deadletter.silver import state
 from deadletter.sources import landing as source
 
@@ -181,7 +182,9 @@ def run(lake: Lake, landing: str, as_of: datetime | None = None, habits: Habits 
 
     ``as_of`` (UTC) is the greatest event time unless given.
     """
-    source.landing_files(landing)  # a missing folder is told before anything is made
+    files = source.landing_files(landing)  # a missing folder is told before anything is made
+    # files of earlier runs count too: too large a guess costs a little, too small a guess much
+    tune(lake.spark, sum(path.stat().st_size for path in files))
     with lake.lock():
         summary = Summary()
         summary.warnings = bronze(lake, landing, tell)

@@ -27,7 +27,7 @@ def demo(out: str | None) -> None:
         raise UsageError(f"--out {folder}: not empty; the demo wants a fresh folder")
     tell = teller()
     tell("starting Spark")
-    lake = Lake(get_spark(), str(folder / "lake"))
+    lake = Lake(get_spark(quick=True), str(folder / "lake"))
     with as_file(files("deadletter") / "captures") as captures:
         summary = steps.run(lake, str(captures), tell=tell)
     tell("writing the report")

@@ -40,7 +40,7 @@ def run(landing: str, lake_root: str, as_of: str | None, zaqar_store: str, as_js
     steps.source.landing_files(landing)  # before Spark starts: a wrong path is told at once
     tell = teller()
     tell("starting Spark")
-    summary = steps.run(open_lake(lake_root), landing, until, STORES[zaqar_store], tell)
+    summary = steps.run(open_lake(lake_root, quick=False), landing, until, STORES[zaqar_store], tell)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
     else:

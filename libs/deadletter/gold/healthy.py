@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.dead_letters import payload
 from deadletter.gold.facts import SilverFacts
 
-SAMPLE = 2000
+SAMPLE = 1000
 """Messages of a queue that are looked at; which ones, the hashes of their ids decide."""
 
 
