@@ -1,0 +1,155 @@
+"""Scenarios B and C: the same batches into lakes of several sizes, and what a small run costs.
+
+A lake is prepared once from its history, in chunks of days so that the raw files of one chunk only are on the disk,
+and kept: further runs go on with the next batches.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from contenders import environment, figures, ratio, say, values
+from generate import Spec, generate, write
+from measure import found, in_turn, measured, require_same, spread, truth
+from stream import Stream, backlog, deaths, write_batch
+
+CHUNK = 6_000_000
+CLAIMS = 24_000
+SMALL = Stream("t", 330)
+"""About 100 events a batch: 33 exchanges that claim, 33 that settle, 33 that post."""
+SIDES = ("ours", "textbook")
+KEPT_BATCHES = 120
+"""Batches whose late messages lie in a history from the start."""
+
+
+def stream_of(size):
+    """The stream of scenario B; smaller where a lake is too small to be a test of it."""
+    return Stream("s", CLAIMS if size >= 600_000 else max(100, size // 25))
+
+
+def base_of(given, size):
+    return given.data / f"growth-{size}"
+
+
+def prepare(given, size, sides=SIDES):
+    """Make the lakes of one size, once."""
+    base, spec = base_of(given, size), Spec.of(size, queues=min(1000, max(10, size // 600)))
+    if (base / "ready").exists():
+        return base
+    shutil.rmtree(base, ignore_errors=True)
+    a_chunk = max(1, CHUNK * spec.days // size)
+    truths = ["queue,message_id,died_at\n"]
+    for first in reversed(range(0, spec.days, a_chunk)):
+        days = range(first, min(first + a_chunk, spec.days))
+        say(f"preparing {size:,} messages: day {days[-1]} to {days[0]} before the last")
+        generate(base / "raw", spec, days, declare=days[-1] == spec.days - 1)
+        truths += (base / "raw" / "truth.csv").read_text().splitlines(keepends=True)[1:]
+        if first == 0:
+            for stream in (stream_of(size), SMALL):
+                lines = backlog(stream, KEPT_BATCHES)
+                write(base / "raw" / "landing" / "zaqar" / f"backlog-{stream.prefix}.jsonl", lines)
+        for side in sides:
+            _take_in(given, base, side)
+        shutil.rmtree(base / "raw")
+    (base / "truth.csv").write_text("".join(truths))
+    (base / "ready").touch()
+    return base
+
+
+def _take_in(given, base, side):
+    """Link a chunk's files into a contender's landing folder, run it, and remove them."""
+    landing = base / side / "landing" / "zaqar"
+    landing.mkdir(parents=True, exist_ok=True)
+    for path in (base / "raw" / "landing" / "zaqar").iterdir():
+        os.link(path, landing / path.name)
+    told = measured(given.command(side, landing.parent, base / side / "lake"), environment())
+    say(f"  {side}: {told['wall_seconds']} s, {told['peak_mb']} MB at most")
+    for path in landing.iterdir():
+        path.unlink()
+
+
+def go_on(given, base, side, stream, count):
+    """Feed the next ``count`` batches in one process, check the dead letters, and tell the raw figures."""
+    done = base / side / f"done-{stream.prefix}"
+    first = int(done.read_text()) if done.exists() else 0
+    batches = range(first, first + count)
+    if batches[-1] >= KEPT_BATCHES:
+        raise SystemExit(f"{base}: {KEPT_BATCHES} batches are used up; remove the folder and prepare it again")
+    files = [write_batch(stream, batch, base / "batches") for batch in batches]
+    lake, dead = base / side / "lake", given.data / "dead.csv"
+    told = measured(given.command(side, base / side / "landing", lake, dead, files), environment())
+    done.write_text(str(first + count))
+    require_same(found(dead), expected(base, side), f"{base.name} {side}")
+    warm = [batch["seconds"] for batch in told["batches"][1:]] or [told["batches"][0]["seconds"]]
+    told |= {"first_seconds": told["batches"][0]["seconds"], "seconds": spread(warm)["median"]}
+    say(f"  {base.name} {side}: first {told['first_seconds']} s, then {told['seconds']} s a batch")
+    return told
+
+
+def expected(base, side):
+    """What must be dead by now: the history's dead letters, and those of the batches taken in."""
+    rows = (base / "truth.csv").read_text()
+    for stream in (stream_of(int(base.name.split("-")[1])), SMALL):
+        done = base / side / f"done-{stream.prefix}"
+        for batch in range(int(done.read_text()) if done.exists() else 0):
+            rows += "".join(f"{','.join(row)}\n" for row in deaths(stream, batch))
+    written = Path(base, "expected.csv")
+    written.write_text(rows)
+    return truth(written)
+
+
+def growth(given):
+    """B: the same batches into lakes of every size, ours and the textbook in turn."""
+    bases = {size: prepare(given, size) for size in given.sizes}
+    sides = {f"{side} {size:,}": (side, size) for size in given.sizes for side in SIDES}
+    runs = []
+    for repetition, label in in_turn(list(sides), given.repetitions):
+        side, size = sides[label]
+        told = go_on(given, bases[size], side, stream_of(size), given.batches)
+        runs.append({"side": label, "repetition": repetition} | told)
+    small, large = f"{min(given.sizes):,}", f"{max(given.sizes):,}"
+    ratios = [
+        ratio(runs, f"ours {large}", f"ours {small}", "seconds", 1.2),
+        ratio(runs, f"textbook {large}", f"ours {large}", "seconds", 5, most=False),
+        ratio(runs, f"textbook {large}", f"textbook {small}", "seconds"),
+    ]
+    told = {"what": "B. growth: the same batch into lakes of several sizes, warm process", "runs": runs}
+    told["data"] = {"claims": stream_of(min(given.sizes)).claims, "messages": list(given.sizes)}
+    told |= {"figures": figures(runs, ("first_seconds", "seconds")), "ratios": ratios}
+    return told | ({"flat": flat(given, bases)} if given.flat else {})
+
+
+def flat(given, bases):
+    """Many batches in a row into one lake: whether it stays as fast."""
+    size = sorted(given.sizes)[len(given.sizes) // 2]
+    told = go_on(given, bases[size], "ours", stream_of(size), given.flat)
+    seconds = [batch["seconds"] for batch in told["batches"]]
+    tenth = max(1, len(seconds) // 5)
+    early, late = spread(seconds[1 : 1 + tenth]), spread(seconds[-tenth:])
+    return {"messages": size, "seconds": seconds, "early": early, "late": late}
+
+
+def latency(given):
+    """C: batches of about 100 events into a large lake, in a warm process, step by step."""
+    size = max(size for size in given.sizes if size <= max(given.messages, min(given.sizes)))
+    base = prepare(given, size)
+    runs = []
+    for repetition in range(given.repetitions):
+        told = go_on(given, base, "ours", SMALL, given.batches + 3)
+        warm = told["batches"][2:]
+        steps = {step: spread([batch["steps"].get(step, 0) for batch in warm]) for step in warm[0]["steps"]}
+        told |= {"seconds": spread([batch["seconds"] for batch in warm])["median"], "steps": steps}
+        runs.append({"side": "ours", "repetition": repetition} | told)
+    seconds = spread(list(values(runs, "ours", "seconds").values()))
+    target = {"what": "seconds of a run", "figure": "seconds", "target": "at most 5"} | seconds
+    return {
+        "what": "C. latency: 100 events, bronze to gold, warm process",
+        "data": {"messages": size, "events": len(read_lines(base / "batches" / "t-batch-00005.jsonl"))},
+        "runs": runs,
+        "figures": figures(runs, ("first_seconds", "seconds")),
+        "ratios": [target | {"met": seconds["median"] <= 5}],
+    }
+
+
+def read_lines(path):
+    return path.read_text().splitlines() if path.exists() else []

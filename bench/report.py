@@ -1,0 +1,147 @@
+"""What was measured, as tables and a plot: python bench/report.py [docs/performance.json]
+
+Writes the tables between the two marks of docs/performance.md, and docs/images/performance.svg.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+BLUE, GREY = "#2563eb", "#9ca3af"
+OWN = ("ours", "gates", "add-column", "1 worker", "2 workers")
+
+
+def read(path):
+    path = Path(path)
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def keep(path, letter, told):
+    """Put a scenario's figures into the file, in the place of older ones."""
+    figures = read(path) | {letter: told}
+    Path(path).write_text(json.dumps(dict(sorted(figures.items())), indent=1) + "\n")
+
+
+def shown(value):
+    if isinstance(value, dict):
+        return f"{shown(value['median'])} ({shown(value['low'])} to {shown(value['high'])})"
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def row(*cells):
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def targets(figures):
+    """Every ratio and target of all scenarios."""
+    yield row("scenario", "figure", "measured: median (lowest to highest)", "target", "met")
+    yield row(*["---"] * 5)
+    for letter, told in figures.items():
+        if "left_out" in told:
+            yield row(letter, told["what"], f"left out: {told['left_out']}", "", "")
+        for ratio in told.get("ratios", []):
+            met = {True: "yes", False: "**no**", None: ""}[ratio.get("met")]
+            yield row(letter, f"{ratio['what']}, {ratio['figure']}", shown(ratio), ratio.get("target", ""), met)
+
+
+def sides(told):
+    """A scenario's figures side by side."""
+    keys = list(dict.fromkeys(key for figures in told["figures"].values() for key in figures))
+    yield row("side", *[key.replace("_", " ") for key in keys])
+    yield row(*["---"] * (len(keys) + 1))
+    for side, figures in told["figures"].items():
+        yield row(side, *[shown(figures.get(key, "")) for key in keys])
+
+
+def steps(told):
+    """The seconds of each step, where runs tell them: the median run of each side."""
+    runs = {}
+    for run in told["runs"]:
+        if run.get("steps"):
+            runs.setdefault(run["side"], []).append(run)
+    for side, of_side in runs.items():
+        run = sorted(of_side, key=lambda run: run["seconds"])[len(of_side) // 2]
+        parts = [f"{step} {shown(seconds)}" for step, seconds in run["steps"].items()]
+        yield f"Steps of {side}, s: {', '.join(parts)}."
+
+
+def scenario(letter, told):
+    yield f"\n### {told['what']}\n"
+    if "left_out" in told:
+        yield f"Left out: {told['left_out']}."
+        return
+    data = ", ".join(f"{key.replace('_', ' ')} {shown(value)}" for key, value in told["data"].items())
+    repetitions = 1 + max(run["repetition"] for run in told["runs"])
+    yield f"Data: {data}. {repetitions} repetitions, sides in turn, {told['when']}.\n"
+    yield from sides(told)
+    for line in steps(told):
+        yield f"\n{line}"
+    if "flat" in told:
+        flat = told["flat"]
+        yield (
+            f"\n{len(flat['seconds'])} batches in a row into {flat['messages']:,} messages: {shown(flat['early'])} s "
+            f"at first, {shown(flat['late'])} s at the end."
+        )
+
+
+def tables(figures):
+    """All figures as markdown."""
+    if not figures:
+        return "Not measured yet."
+    first = next(iter(figures.values()))
+    told = ", ".join(f"{key} {value}" for key, value in first["versions"].items())
+    machine = first["machine"]
+    ran_on = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
+    lines = [
+        f"Machine: {ran_on}. {told}.\n",
+        *targets(figures),
+    ]
+    for letter, of_scenario in figures.items():
+        lines += scenario(letter, of_scenario)
+    return "\n".join(lines)
+
+
+def plot(figures, path):
+    """Seconds of every side of every scenario, median with the spread, one panel a scenario."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    drawn = [told for told in figures.values() if "figures" in told]
+    heights = [len(told["figures"]) for told in drawn]
+    size = (9, 0.4 * sum(heights) + len(drawn))
+    _, panels = pyplot.subplots(len(drawn), figsize=size, squeeze=False, height_ratios=heights)
+    for panel, told in zip(panels[:, 0], drawn, strict=True):
+        key = "wall_seconds" if told["what"].startswith("A") else "seconds"
+        bars = {side: found[key] for side, found in told["figures"].items() if key in found}
+        medians = [bar["median"] for bar in bars.values()]
+        reach = [
+            [bar["median"] - bar["low"] for bar in bars.values()],
+            [bar["high"] - bar["median"] for bar in bars.values()],
+        ]
+        panel.barh(list(bars), medians, xerr=reach, color=[BLUE if side.startswith(OWN) else GREY for side in bars])
+        panel.invert_yaxis()
+        panel.set_title(f"{told['what']} (s)", loc="left", fontsize=10)
+        panel.spines[["top", "right"]].set_visible(False)
+    pyplot.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyplot.savefig(path, metadata={"Date": None})
+
+
+def publish(source, docs):
+    """Put the tables into docs/performance.md and the plot beside it."""
+    page, figures = docs / "performance.md", read(source)
+    head, _, rest = page.read_text().partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    page.write_text(f"{head}{BEGIN}\n\n{tables(figures)}\n\n{END}{tail}")
+    if figures:
+        plot(figures, docs / "images" / "performance.svg")
+
+
+if __name__ == "__main__":
+    docs = Path(__file__).parent.parent / "docs"
+    publish(sys.argv[1] if len(sys.argv) > 1 else docs / "performance.json", docs)
