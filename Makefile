@@ -1,9 +1,13 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python bench/run.py
+
+# whole runs, which is where Connect could differ; what starts processes of its own says nothing about it
+ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py families.py notebooks.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint grouping wheel clean
+.PHONY: help setup demo test soak lint tables dashboard grouping bench bench-quick wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,6 +19,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --editable .
+	@echo "Starting Spark once: it fetches its jars and stores its classes (about a minute)"
+	$(BIN)/python -m deadletter.warmup
 	@touch $@
 
 demo: setup ## Run the main job on the bundled captures and write the report
@@ -22,18 +28,43 @@ demo: setup ## Run the main job on the bundled captures and write the report
 
 test: setup ## Run all tests, on a classic session and over Spark Connect
 	$(BIN)/pytest
-	SPARK_REMOTE="local[2]" $(BIN)/pytest tests/pipelines
+	SPARK_REMOTE="local[2]" $(BIN)/pytest $(ON_CONNECT)
+
+soak: setup ## More generated histories and more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=20
+	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
+		$(BIN)/pytest tests/properties/test_histories.py
+	DEADLETTER_KILLS=$(or $(KILLS),20) $(BIN)/pytest tests/pipelines/test_kill.py
 
 lint: setup ## Check the style
-	$(BIN)/ruff check libs tests pipelines bench
-	$(BIN)/ruff format --check libs tests pipelines bench
+	$(BIN)/ruff check libs tests pipelines notebooks bench
+	$(BIN)/ruff format --check libs tests pipelines notebooks bench
 
 grouping: setup ## Grouping accuracy on Loghub-style CSVs: make grouping DATA=DIR
 	@test -n "$(DATA)" || { echo "make grouping DATA=DIR: a folder of CSVs with LineId,Content,EventId"; exit 2; }
 	$(BIN)/python bench/grouping.py $(DATA)
 
+tables: setup ## Write docs/tables.md from the table definitions
+	$(BIN)/python -m deadletter.tables_doc > docs/tables.md
+
+dashboard: setup ## Put the SQL of pipelines/dashboards/sql into the dashboard file
+	$(BIN)/python -m deadletter.dashboard.assemble pipelines/dashboards/dead_letters.lvdash.json
+
+bench: setup .venv-bench/.ready ## Measure everything against its peers, hours; make bench-A: one scenario
+	$(BENCH) $(ARGS)
+
+bench-quick: setup .venv-bench/.ready ## The same on small data, minutes
+	$(BENCH) --quick $(ARGS)
+
+bench-%: setup .venv-bench/.ready
+	$(BENCH) --only $* $(ARGS)
+
+.venv-bench/.ready: requirements-bench.lock
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --requirement requirements-bench.lock
+	@touch $@
+
 wheel: setup ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --outdir dist
 
 clean: ## Remove what setup and builds made
-	rm -rf $(VENV) build dist *.egg-info libs/*.egg-info
+	rm -rf $(VENV) .venv-bench build dist *.egg-info libs/*.egg-info

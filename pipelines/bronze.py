@@ -2,9 +2,9 @@
 
 import argparse
 
-from deadletter import steps
 from deadletter.lake import Lake
 from deadletter.session import get_spark
+from deadletter.steps import bronze
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -13,7 +13,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--landing", required=True, help="folder with one folder a system")
     parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
     given = parser.parse_args(arguments)
-    for warning in steps.bronze(Lake(get_spark(), given.lake), given.landing):
+    for warning in bronze.ingest(Lake(get_spark(), given.lake), given.landing):
         print(f"warning: {warning}")
 
 

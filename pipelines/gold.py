@@ -2,9 +2,11 @@
 
 import argparse
 
-from deadletter import steps
 from deadletter.lake import Lake
 from deadletter.session import get_spark
+from deadletter.steps import gold
+from deadletter.steps.quality import gated
+from deadletter.steps.summary import utc
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -13,7 +15,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
     parser.add_argument("--as-of", default="", help="ISO 8601; empty: the greatest event time")
     given = parser.parse_args(arguments)
-    steps.gold(Lake(get_spark(), given.lake), steps.utc(given.as_of) if given.as_of else None)
+    lake = Lake(get_spark(), given.lake)
+    with gated(lake) as gate:
+        gold.derive(lake, gate, utc(given.as_of) if given.as_of else None)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 import argparse
 
-from deadletter import steps
 from deadletter.lake import Lake
 from deadletter.session import get_spark
+from deadletter.steps import Summary, silver
+from deadletter.steps.quality import gated
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -12,8 +13,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
     given = parser.parse_args(arguments)
-    summary = steps.Summary()
-    steps.silver(Lake(get_spark(), given.lake), summary)
+    lake, summary = Lake(get_spark(), given.lake), Summary()
+    with gated(lake) as gate:
+        silver.merge(lake, gate, summary)
     print(summary)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import re
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,9 +21,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.errors import DeadletterError, UsageError, first_line
+from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line
 from deadletter.parallel import together
-from deadletter.tables import ALL_TABLES, PROGRESS, Table, conform
+from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
 
@@ -81,13 +82,24 @@ class Lake:
         """Whether the table has been created."""
         if self.catalog:
             return self.spark.catalog.tableExists(f"{self.catalog}.{table.layer}.{table.name}")
-        return Path(self.folder, table.layer, table.name, "_delta_log").is_dir()
+        # a folder without a first commit is what a killed run left
+        return any(Path(self.folder, table.layer, table.name, "_delta_log").glob("*.json"))
 
-    def create_missing(self) -> None:
-        """Create every table that is not there yet, with its comments, empty."""
-        missing = [table for table in ALL_TABLES if not self.exists(table)]
+    def create_missing(self, tables: Iterable[Table] = ALL_TABLES) -> None:
+        """Create every one of ``tables`` that is not there yet, with its comments, empty."""
+        missing = [table for table in tables if not self.exists(table)]
         statements = [create_statement(self.identifier(table), table) for table in missing]
         together(partial(self.spark.sql, statement) for statement in statements)
+
+    def check_tables(self) -> None:
+        """Raise :class:`SchemaError` where a table that is there has another shape than this version writes."""
+        for table in filter(self.exists, ALL_TABLES):
+            try:
+                conform(self.read(table), table)
+            except SchemaError as error:
+                raise SchemaError(
+                    f"{self.root} was made by another version: {error}. Make a new lake from the landing folder."
+                ) from None
 
     def read(self, table: Table, version: int | None = None) -> DataFrame:
         """Return the table's rows, now or as it was written at a Delta ``version``."""
@@ -95,6 +107,11 @@ class Lake:
             raise UsageError(f"{self.root} holds no table {table.full_name}. Is it a lake? `deadletter run` makes one.")
         suffix = "" if version is None else f" VERSION AS OF {int(version)}"
         return self.spark.sql(f"SELECT * FROM {self.identifier(table)}{suffix}")
+
+    def query(self, text: str) -> DataFrame:
+        """The rows of a SQL query that names this lake's tables as ``layer.table``."""
+        known = "|".join(re.escape(table.full_name) for table in ALL_TABLES)
+        return self.spark.sql(re.sub(rf"\b({known})\b", lambda name: self.identifier(BY_NAME[name[0]]), text))
 
     def version(self, table: Table) -> int:
         """The table's newest Delta version."""
@@ -171,6 +188,9 @@ class Lake:
         skip files. It must hold for every row that ``df`` can match. Rows that would not change are
         not rewritten.
         """
+        if self.version(table) == 0:  # created and never written: joining with nothing is an append
+            self.append(df, table)
+            return
         view = f"facts_{uuid.uuid4().hex}"
         conform(df, table).createOrReplaceTempView(view)
         try:
@@ -178,12 +198,68 @@ class Lake:
         finally:
             self.spark.catalog.dropTempView(view)
 
+    def stage(self, df: DataFrame) -> DataFrame:
+        """Write ``df`` once and return its rows as a plain scan, for what is read several times in a run.
+
+        Unlike a cache it survives a lost worker, works where caches are not supported, and keeps the plans of
+        what is derived from it small. :meth:`clear_stage` removes it.
+        """
+        path = f"{self._stage_folder}/{uuid.uuid4().hex}"
+        df.write.parquet(path)
+        return self.spark.read.schema(df.schema).parquet(path)
+
+    def clear_stage(self) -> None:
+        """Remove what :meth:`stage` wrote, also what a killed run left."""
+        shutil.rmtree(self._stage_folder, ignore_errors=True)
+
+    @property
+    def _stage_folder(self) -> str:
+        return f"{self.folder}/_stage"
+
+    def compact(self, table: Table) -> tuple[int, int]:
+        """Write the table's small files together; returns how many were taken and how many were written."""
+        metrics = self.spark.sql(f"OPTIMIZE {self.identifier(table)}").select("metrics.*")
+        row = metrics.select("numFilesRemoved", "numFilesAdded").first()
+        return row["numFilesRemoved"], row["numFilesAdded"]
+
+    def vacuum(self, table: Table, retain_hours: int) -> None:
+        """Delete files that no version younger than ``retain_hours`` needs."""
+        self.spark.sql(f"VACUUM {self.identifier(table)} RETAIN {int(retain_hours)} HOURS")
+
+    def revise(self, df: DataFrame, table: Table, among: DataFrame) -> None:
+        """Make the table hold, of the keys in ``among``, exactly the rows of ``df``, in one commit.
+
+        ``among`` has the key columns, each key once; rows with other keys stay.
+        """
+        view = f"revised_{uuid.uuid4().hex}"
+        keys = list(table.key)
+        rows = conform(df, table).withColumn("_kept", F.lit(True))
+        among.select(*keys).join(rows, keys, "left").createOrReplaceTempView(view)
+        names = [f"`{column}`" for column in table.column_names]
+        try:
+            self.spark.sql(
+                f"MERGE INTO {self.identifier(table)} t USING {view} s"
+                f" ON {' AND '.join(f't.`{key}` = s.`{key}`' for key in keys)}\n"
+                "WHEN MATCHED AND s._kept IS NULL THEN DELETE\n"
+                f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)}\n"
+                f"WHEN NOT MATCHED AND s._kept THEN INSERT ({', '.join(names)})"
+                f" VALUES ({', '.join(f's.{name}' for name in names)})"
+            )
+        finally:
+            self.spark.catalog.dropTempView(view)
+
+    def require_folder(self) -> None:
+        """Raise :class:`UsageError` where the lake's path is something else than a folder."""
+        if not self.catalog and Path(self.folder).exists() and not Path(self.folder).is_dir():
+            raise UsageError(f"{self.root} is a file; a lake is a folder, or catalog:NAME.")
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the lake for one writer. The lock ends with the process, however it ends."""
         if self.catalog:  # the scheduled job allows one run at a time
             yield
             return
+        self.require_folder()
         try:
             Path(self.folder).mkdir(parents=True, exist_ok=True)
             handle = Path(self.folder, "_run.lock").open("w")  # noqa: SIM115 - held until the lock ends
@@ -199,6 +275,38 @@ class Lake:
                     f"another run is at work on {self.folder}; this one did nothing. Try again when it ends."
                 ) from None
             yield
+
+    @contextlib.contextmanager
+    def clear_faults(self) -> Iterator[None]:
+        """Tell a full or read-only disk as such, whichever layer of Spark stumbled over it."""
+        try:
+            yield
+        except Exception as error:
+            plain = isinstance(error, DeadletterError) and error.__cause__ is None
+            fault = None if plain else storage_fault(error)
+            if fault is None:
+                raise
+            raise DeadletterError(
+                f"cannot write to the lake {self.folder}: {fault}. What was written before is whole. Make room or "
+                "grant access, then start the run again: it goes on from there."
+            ) from error
+
+
+STORAGE_FAULTS = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Permission denied")
+
+
+def storage_fault(error: BaseException | None) -> str | None:
+    """What the storage said, if it is behind ``error``.
+
+    >>> storage_fault(ValueError("java.io.IOException: No space left on device"))
+    'No space left on device'
+    """
+    while error is not None:
+        found = [fault for fault in STORAGE_FAULTS if fault in str(error)]
+        if found:
+            return found[0]
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def create_statement(identifier: str, table: Table) -> str:
@@ -218,6 +326,8 @@ def _properties(table: Table) -> dict[str, str]:
     properties = {"delta.enableDeletionVectors": "true"}
     if table.name == "queue_events":  # read forward from the last version that was processed
         properties = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}
+    if table.name == "quarantine_decisions":  # a trace that nobody rewrites
+        properties = {"delta.appendOnly": "true"}
     return properties
 
 
@@ -252,12 +362,12 @@ def literal_days(df: DataFrame, column: str, target: str) -> str:
 
     A row can lie a day beside: a claim tells a message's age in whole seconds only.
     """
-    bounds = df.agg(
-        F.min(column).alias("low"),
-        F.max(column).alias("high"),
+    known = df.agg(
+        F.collect_set(column).alias("days"),
         F.bool_or(F.col(column).isNull()).alias("open"),
     ).first()
-    if bounds["low"] is None or bounds["open"]:
+    if known["open"] or not known["days"]:
         return "true"
-    low, high = bounds["low"] - timedelta(days=1), bounds["high"] + timedelta(days=1)
-    return f"(t.`{target}` BETWEEN DATE'{low}' AND DATE'{high}' OR t.`{target}` IS NULL)"
+    days = {day + timedelta(days=beside) for day in known["days"] for beside in (-1, 0, 1)}
+    literals = ", ".join(f"DATE'{day}'" for day in sorted(days))
+    return f"(t.`{target}` IN ({literals}) OR t.`{target}` IS NULL)"

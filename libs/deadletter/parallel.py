@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
+T = TypeVar("T")
 AT_ONCE = 4
 
 
-def together(calls: Iterable[Callable[[], object]]) -> None:
-    """Make all calls, several at a time; the first error is raised when all have ended.
+def together(calls: Iterable[Callable[[], T]]) -> list[T]:
+    """Make all calls, several at a time, and return their results; the first error is raised when all have ended.
 
-    >>> done = []
-    >>> together([lambda: done.append(1), lambda: done.append(2)])
-    >>> sorted(done)
+    >>> together([lambda: 1, lambda: 2])
     [1, 2]
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         futures = [pool.submit(call) for call in calls]
-    for future in futures:
-        future.result()
+    return [future.result() for future in futures]

@@ -44,6 +44,10 @@ class Table:
         """The names in table order."""
         return [column.name for column in self.columns]
 
+    def type_of(self, name: str) -> str:
+        """The type of the column called ``name``."""
+        return next(column.type for column in self.columns if column.name == name)
+
 
 def conform(df: DataFrame, table: Table) -> DataFrame:
     """Return ``df`` with exactly the table's columns in order, or list every discrepancy.
@@ -82,6 +86,12 @@ DEATH = (
 )
 RENEWAL = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint>"
 CLAIMED = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint,consumer:string>"
+MEMBER = "struct<system:string,tenant:string,queue:string,subscription:string,message_id:string>"
+DIFFERENCES = "array<struct<difference:string,dead_letters:bigint>>"
+CONCENTRATION = (
+    "array<struct<what:string,value:string,dead_letters:bigint,share:double,expected_share:double,lift:double>>"
+)
+TREND = "array<struct<hour:timestamp,dead_letters:bigint>>"
 RELEASED = "struct<time:timestamp,event_id:string>"
 
 QUEUE_EVENTS = Table(
@@ -160,7 +170,7 @@ QUEUE_POLICIES = Table(
         *_IDENTITY,
         Column("valid_from", "timestamp", "When it took effect"),
         Column("event_id", "string", "The raw event that said so"),
-        Column("kind", "string", "declared, updated, subscribed, deleted or purged"),
+        Column("kind", "string", "declared, updated, subscribed, deleted, purged, or a policy of a whole vhost"),
         Column("max_deliveries", "bigint", "_max_claim_count, delivery-limit or maxRedeliverCount; null: none"),
         Column("dead_letter_queue", "string", "Queue or topic its dead letters go to; null: none named"),
         Column("dead_letter_ttl", "bigint", "TTL a message gets when moved, seconds; null: keeps its own"),
@@ -183,6 +193,20 @@ QUARANTINE = Table(
         Column("raw", "string", "The line as it came"),
         Column("source_file", "string", "Where it came from"),
         Column("captured_at", "timestamp", "captured_at of the event, where it reads"),
+    ),
+)
+
+QUARANTINE_DECISIONS = Table(
+    "control",
+    "quarantine_decisions",
+    "What people decided about events in quarantine, append-only; an event's newest decision counts",
+    ("event_id", "decided_at", "decision"),
+    (
+        Column("event_id", "string", "The event, see silver.quarantine"),
+        Column("decision", "string", "released: to be judged again; discarded: known to be unusable"),
+        Column("who", "string", "Who decided"),
+        Column("decided_at", "timestamp", "When it was decided"),
+        Column("why", "string", "The reason given"),
     ),
 )
 
@@ -226,8 +250,14 @@ POISON_PATTERNS = Table(
         Column("last_seen", "timestamp", "Its latest death"),
         Column("queues", "array<string>", "system:queue of its members, sorted"),
         Column("example_message_ids", "array<string>", "Up to three members, the earliest first"),
-        Column("example_payload", "string", "The first member's payload, private values masked"),
-        Column("status", "string", "new, ongoing or quiet at the run's as_of"),
+        Column("example_payload", "string", "The example's payload, private values masked"),
+        Column("status", "string", "new, ongoing, quiet, resolved or regressed at the run's as_of"),
+        Column("muted", "boolean", "Whether people decided not to be told of it"),
+        Column("part_of", "string", "The pattern it was split from; null: from none"),
+        Column("example", MEMBER, "The representative member: the one of median length"),
+        Column("differences", DIFFERENCES, "How members differ from healthy payloads, and how many of them"),
+        Column("concentrated_in", CONCENTRATION, "Whom its members have more often than their queues' messages"),
+        Column("trend", TREND, "Deaths an hour, the latest 48 hours that have any"),
     ),
 )
 
@@ -278,6 +308,93 @@ DISCREPANCIES = Table(
     ),
 )
 
+QUALITY_METRICS = Table(
+    "gold",
+    "quality_metrics",
+    "What the quality gates found: one row a rule and run",
+    ("run_id", "table_name", "rule_id"),
+    (
+        Column("run_id", "string", "The run that judged"),
+        Column("judged_at", "timestamp", "When the run began to judge"),
+        Column("table_name", "string", "The table or batch that was judged, layer.table"),
+        Column("rule_id", "string", "The rule's UUID in expectations/"),
+        Column("rule", "string", "What the rule says, for people"),
+        Column("severity", "string", "critical, warning or info"),
+        Column("rows", _COUNT, "Rows the rule looked at"),
+        Column("failing", _COUNT, "Rows that broke it; 1 where a figure of the whole table did"),
+        Column("passed", "boolean", "Whether the rule held"),
+        Column("refused", "boolean", "Whether its failing rows were taken out, into quarantine"),
+        Column("observed", "string", "What was found"),
+        Column("expected", "string", "What the rule asks for"),
+        Column("drift_p", "double", "How likely such a share is by the rule's own past, corrected; null: too short"),
+    ),
+)
+
+PATTERN_ALIASES = Table(
+    "gold",
+    "pattern_aliases",
+    "Ids that patterns had before they widened or were merged, and the ids they have now",
+    ("alias",),
+    (
+        Column("alias", "string", "An id that a pattern, or a part of one, had or would have had on its own"),
+        Column("pattern_id", "string", "The pattern that holds its dead letters now"),
+        Column("reason", "string", "grouping: it widened or came together with another; merged: people said so"),
+    ),
+)
+
+PATTERN_DECISIONS = Table(
+    "control",
+    "pattern_decisions",
+    "What people decided about patterns, append-only; what holds follows from all rows in order",
+    ("decided_at", "pattern_id", "action"),
+    (
+        Column("pattern_id", "string", "The pattern, by the id it had then"),
+        Column("action", "string", "resolve, reopen, mute, unmute, merge or split"),
+        Column("target", "string", "merge: the pattern it becomes part of"),
+        Column("along", "string", "split: queue, error or deviation; null: undo a merge or a split"),
+        Column("effective_at", "timestamp", "resolve: a death after it is a regression"),
+        Column("decided_by", "string", "Who decided"),
+        Column("why", "string", "Why, in their own words"),
+        Column("decided_at", "timestamp", "When it was written down"),
+    ),
+)
+
+AT_RISK = Table(
+    "gold",
+    "at_risk",
+    "Messages that are not dead yet: at most one delivery left, or wrong in a way that has killed others",
+    MESSAGE_KEY,
+    (
+        *_MESSAGE,
+        Column("risk", "string", "at_limit: dead at the next delivery; one_short: one is left; known_pattern"),
+        Column("status", "string", "available, claimed, delayed or outcome_unknown at the run's as_of"),
+        Column("claim_count", "bigint", "Claims or deliveries that count against the limit"),
+        Column("max_deliveries", "bigint", "The limit in force; null: none"),
+        Column("deliveries_left", "bigint", "Deliveries until it dies; null without a limit"),
+        Column("pattern_id", "string", "The pattern of the dead letters it is like; null: like none"),
+        Column("deviation", "array<string>", "How its payload differs from healthy ones of its queue"),
+        Column("error", "string", "The last error a consumer gave"),
+        Column("posted_at", "timestamp", "When it was posted; null: not seen"),
+        Column("last_delivery_at", "timestamp", "Its latest claim or delivery; null: none"),
+        Column("expires_at", "timestamp", "When it expires; null: not known"),
+    ),
+)
+
+COLLATERAL = Table(
+    "gold",
+    "collateral",
+    "Healthy messages that died because every claim of theirs held poison too",
+    MESSAGE_KEY,
+    (
+        *_MESSAGE,
+        Column("dead_lettered_at", "timestamp", "When it died"),
+        Column("claims", "bigint", "Its claims until then, each with poison beside it"),
+        Column("poison_message_ids", "array<string>", "Up to ten of the poison messages beside it"),
+        Column("pattern_ids", "array<string>", "The patterns these belong to"),
+        Column("by_chance", "double", "How probable so many poisoned claims are for any message of the queue"),
+    ),
+)
+
 PROGRESS = Table(
     "control",
     "progress",
@@ -298,11 +415,17 @@ ALL_TABLES = (
     CLAIM_ATTEMPTS,
     QUEUE_POLICIES,
     QUARANTINE,
+    QUARANTINE_DECISIONS,
     DEAD_LETTERS,
     POISON_PATTERNS,
     QUEUE_HEALTH,
     DELIVERY_SURVIVAL,
     DISCREPANCIES,
+    QUALITY_METRICS,
+    AT_RISK,
+    COLLATERAL,
+    PATTERN_ALIASES,
+    PATTERN_DECISIONS,
     PROGRESS,
 )
 BY_NAME = {table.name: table for table in ALL_TABLES} | {table.full_name: table for table in ALL_TABLES}

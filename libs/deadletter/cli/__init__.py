@@ -8,8 +8,14 @@ import click
 
 from deadletter import __version__
 from deadletter.cli.cluster import cluster
+from deadletter.cli.dashboard import dashboard
 from deadletter.cli.demo import demo
 from deadletter.cli.explain import explain
+from deadletter.cli.maintain import maintain_command
+from deadletter.cli.notebook import notebook
+from deadletter.cli.patterns import patterns
+from deadletter.cli.preview import preview
+from deadletter.cli.quarantine import quarantine
 from deadletter.cli.report import report
 from deadletter.cli.run import run
 from deadletter.cli.show import show
@@ -35,7 +41,11 @@ def cli() -> None:
     """
 
 
-for command in (run, show, explain, report, cluster, demo):
+COMMANDS = (
+    *(run, show, explain, report, dashboard, notebook),
+    *(patterns, preview, quarantine, cluster, maintain_command, demo),
+)
+for command in COMMANDS:
     cli.add_command(command)
 
 

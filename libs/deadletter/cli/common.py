@@ -11,7 +11,7 @@ import click
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.session import get_spark
-from deadletter.steps import utc
+from deadletter.steps.summary import utc
 
 lake_option = click.option(
     "--lake",

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 
 import click
+from pyspark.errors import PySparkException
 
-from deadletter import steps
+from deadletter import steps, tracking
 from deadletter.cli.common import lake_option, open_lake, parse_time, teller
+from deadletter.errors import DeadletterError, first_line
+from deadletter.gates.suites import load_all
+from deadletter.lakemasks import adopt_masks
 from deadletter.rules.zaqar_store import STORES
+from deadletter.sources.landing import landing_files
 
 
 @click.command()
@@ -28,8 +34,18 @@ from deadletter.rules.zaqar_store import STORES
     show_default=True,
     help="Whose habits to replay for Zaqar's silent move: the Redis store's, or the document's alone.",
 )
+@click.option("--masks", metavar="FILE", help="More rows for the lake's masking table, JSON or TOML; kept in the lake.")
+@click.option("--track", is_flag=True, envvar="DEADLETTER_TRACK", help="Keep the run in MLflow: docs/patterns.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-def run(landing: str, lake_root: str, as_of: str | None, zaqar_store: str, as_json: bool) -> None:
+def run(
+    landing: str,
+    lake_root: str,
+    as_of: str | None,
+    zaqar_store: str,
+    masks: str | None,
+    track: bool,
+    as_json: bool,
+) -> None:
     """Bring the lake up to date: take in new files of the landing folder, derive every table.
 
     \b
@@ -37,14 +53,39 @@ def run(landing: str, lake_root: str, as_of: str | None, zaqar_store: str, as_js
     Write them elsewhere and rename them in; a file must not change once it is there.
     """
     until = parse_time(as_of)
-    steps.source.landing_files(landing)  # before Spark starts: a wrong path is told at once
-    tell = teller()
+    # before Spark starts: a wrong path or a mistake in a suite is told at once
+    landing_files(landing)
+    load_all()
+    tell, start = teller(), time.monotonic()
     tell("starting Spark")
-    summary = steps.run(open_lake(lake_root, quick=False), landing, until, STORES[zaqar_store], tell)
+    lake = open_lake(lake_root, quick=False)
+    if masks:
+        adopt_masks(lake, masks)
+    try:
+        summary = steps.run(lake, landing, until, STORES[zaqar_store], tell)
+    except PySparkException as error:
+        lake.check_tables()
+        raise DeadletterError(first_line(error)) from error
+    if track:
+        parameters = {"landing": landing, "as_of": as_of or "latest event", "zaqar_store": zaqar_store}
+        run_id = tracking.track(lake, parameters, _metrics(summary, time.monotonic() - start))
+        tell(f"kept as MLflow run {run_id}")
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
     else:
         print_summary(summary)
+
+
+def _metrics(summary: steps.Summary, seconds: float) -> dict[str, float]:
+    return {
+        "dead_letters": sum(row["dead_letters"] for row in summary.dead_letters),
+        "patterns": summary.patterns,
+        "messages": summary.messages,
+        "events_in": summary.events_in,
+        "events_new": summary.events_new,
+        "events_quarantined": summary.events_quarantined,
+        "seconds": round(seconds, 3),
+    }
 
 
 def print_summary(summary: steps.Summary) -> None:

@@ -47,13 +47,14 @@ def dead_letters(facts: SilverFacts, events: DataFrame, habits: zaqar_store.Habi
 
 
 def all_deaths(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
-    """Every broker's deaths in the columns of ``gold.dead_letters``; payload, error and cause are null."""
+    """Every broker's deaths in the columns of ``gold.dead_letters``; payload and error are null."""
     parts = [
         _complete(zaqar.deaths(facts, habits), "zaqar", reason="max_claim_count", evidence="derived"),
         _complete(rabbitmq.deaths(facts), "rabbitmq", evidence="observed"),
         _complete(pulsar.deaths(facts), "pulsar", evidence="observed"),
     ]
-    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+    dead = parts[0].unionByName(parts[1]).unionByName(parts[2])
+    return dead.withColumn("cause", F.coalesce("cause", cause(F.col("reason"))))
 
 
 def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
@@ -70,13 +71,11 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
 
 
 def _with_error(dead: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Add the cause and the last error that a consumer gave."""
+    """Add the last error that a consumer gave."""
     last = F.try_element_at(F.filter("failures", lambda f: f["error"].isNotNull()), F.lit(-1))
     errors = facts.state.where(F.size("failures") > 0).select(*tables.MESSAGE_KEY, last["error"].alias("last_error"))
     return (
-        dead.join(errors, list(tables.MESSAGE_KEY), "left")
-        .withColumns({"error": F.col("last_error"), "cause": cause(F.col("reason"))})
-        .drop("last_error")
+        dead.join(errors, list(tables.MESSAGE_KEY), "left").withColumn("error", F.col("last_error")).drop("last_error")
     )
 
 

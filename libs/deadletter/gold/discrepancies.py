@@ -14,18 +14,21 @@ from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
+DEATH_COLUMNS = ("dead_lettered_at", "evidence", "cause", "claim_count", "max_deliveries")
+
 
 def discrepancies(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Rows of ``gold.discrepancies``: one a message and kind; a queue's own have an empty ``message_id``."""
     state = (
         facts.state.join(facts.policies, list(QUEUE_KEY), "left")
         .join(claims_of(facts), list(MESSAGE_KEY), "left")
-        .join(dead.select(*MESSAGE_KEY, "dead_lettered_at", "evidence"), list(MESSAGE_KEY), "left")
+        .join(dead.select(*MESSAGE_KEY, *DEATH_COLUMNS), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
     found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*_kinds()))).alias("found"))
     rows = found.select(*MESSAGE_KEY, "found.*")
-    return rows.unionByName(_unsupported(facts)).select(*tables.DISCREPANCIES.column_names)
+    rows = rows.unionByName(_unsupported(facts)).unionByName(_ignored_limits(facts))
+    return rows.select(*tables.DISCREPANCIES.column_names)
 
 
 def _difference(kind: str, test: Column, at: Column, broker: Column, rule: Column) -> Column:
@@ -47,6 +50,8 @@ def _kinds() -> list[Column]:
         _granted_at_limit(),
         _claimed_after_death(),
         _lost_counter(),
+        _moved_early(),
+        _counted_over_limit(),
     ]
 
 
@@ -105,7 +110,54 @@ def _lost_counter() -> Column:
         lambda d, i: F.struct(d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier")),
     )
     lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), F.lit(0))
-    return _difference("lost_counter", lost.isNotNull(), lost["time"], lost["broker"], lost["earlier"])
+    stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
+    return _difference(
+        "lost_counter",
+        lost.isNotNull() & (stayed | (F.col("system") == "pulsar")),
+        lost["time"],
+        lost["broker"],
+        lost["earlier"],
+    )
+
+
+def _moved_early() -> Column:
+    """The broker says the limit killed it, with fewer deliveries than the limit in force allows.
+
+    Pulsar's clients go by their own consumer's policy, where PIP-22 lets the last created consumer's count.
+    """
+    by_limit = (F.col("evidence") == "observed") & (F.col("cause") == "delivery_limit")
+    early = by_limit & F.col("claim_count").between(F.lit(1), F.col("max_deliveries"))
+    count, limit = F.col("claim_count"), F.col("max_deliveries")
+    return _difference("moved_early", early, F.col("dead_lettered_at"), count, limit)
+
+
+def _counted_over_limit() -> Column:
+    """A delivery that by the broker's own count comes after more deliveries than the limit then in force."""
+
+    def over(delivery: Column) -> Column:
+        return delivery["broker_count"] > policy_at(F.col("policies"), delivery["time"])["max_deliveries"]
+
+    delivery = F.get(F.filter("deliveries", over), F.lit(0))
+    test = (F.col("system") != "zaqar") & delivery.isNotNull()
+    return _difference("delivered_over_limit", test, delivery["time"], delivery["broker_count"], F.lit("moved"))
+
+
+def _ignored_limits(facts: SilverFacts) -> DataFrame:
+    """RabbitMQ queues with a delivery limit that does not count: classic without the feature flag, or lazy."""
+    ignored = F.filter("policies", lambda p: p["ignored_limit"].isNotNull())
+    return (
+        facts.policies.where("system = 'rabbitmq'")
+        .withColumn("step", F.get(ignored, F.lit(0)))
+        .where("step IS NOT NULL")
+        .select(
+            *QUEUE_KEY,
+            F.lit("").alias("message_id"),
+            F.lit("delivery_limit_ignored").alias("kind"),
+            F.col("step.valid_from").alias("at"),
+            F.concat_ws(" ", "step.queue_type", F.lit("queue, limit"), "step.ignored_limit").alias("broker_says"),
+            F.lit("not supported").alias("rules_say"),
+        )
+    )
 
 
 def _unsupported(facts: SilverFacts) -> DataFrame:

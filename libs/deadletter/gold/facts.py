@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.parallel import together
 from deadletter.rules.policy import histories
+
+FRAMES = ("state", "claims", "attempts", "policies")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def until(
             "settled": _kept(F.col("settled"), limit),
             "deliveries": _kept_in("deliveries", limit),
             "failures": _kept_in("failures", limit),
-            "deaths": _kept_in("deaths", limit),
+            "deaths": F.filter(dated(F.col("deaths"), F.col("deliveries")), lambda death: death["time"] <= limit),
         }
     ).where((F.col("seen") <= limit) | (F.size("deaths") > 0))
     kept_claims = claims.withColumns(
@@ -54,6 +57,22 @@ def until(
     )
 
 
+def dated(deaths: Column, deliveries: Column) -> Column:
+    """The deaths with the time of a repeated one put right: not before the message's last delivery.
+
+    RabbitMQ's ``x-death`` counts the deaths of a kind and keeps the time of the first. What a delivery from the
+    message's own queue shows is history, and stays as it is.
+    """
+    last = F.date_trunc("second", F.try_element_at(deliveries, F.lit(-1))["time"])
+
+    def put_right(death: Column) -> Column:
+        mine = F.exists(deliveries, lambda d: d["event_id"] == death["event_id"])
+        later = death.withField("time", F.greatest(death["time"], last))
+        return F.when((death["count"] > 1) & ~mine, later).otherwise(death)
+
+    return F.transform(deaths, put_right)
+
+
 def _kept(fact: Column, limit: Column) -> Column:
     return F.when(fact["time"] <= limit, fact)
 
@@ -62,12 +81,7 @@ def _kept_in(column: str, limit: Column) -> Column:
     return F.filter(column, lambda fact: fact["time"] <= limit)
 
 
-@contextmanager
-def kept(facts: SilverFacts) -> Iterator[SilverFacts]:
-    """The same facts, read and filtered once for all that is derived from them."""
-    held = {name: getattr(facts, name).persist() for name in ("state", "claims", "attempts", "policies")}
-    try:
-        yield replace(facts, **held)
-    finally:
-        for frame in held.values():
-            frame.unpersist()
+def each(facts: SilverFacts, change: Callable[[DataFrame], DataFrame]) -> SilverFacts:
+    """The same facts with ``change`` made to every frame, several at a time."""
+    changed = together(partial(change, getattr(facts, name)) for name in FRAMES)
+    return replace(facts, **dict(zip(FRAMES, changed, strict=True)))

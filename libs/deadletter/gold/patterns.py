@@ -2,77 +2,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.gold.contrast import concentrated_in, differences, examples, trend
+from deadletter.gold.decisions import NONE, Decisions
+from deadletter.gold.facts import SilverFacts
+from deadletter.gold.identity import identified
 from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks
+from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.profile import profile
 
 QUIET_AFTER = timedelta(hours=24)
 """A pattern without a death for so long is quiet."""
 NEW_FOR = timedelta(hours=24)
 """A pattern first seen less than this before ``as_of`` is new."""
-EXAMPLES = 3
 
 
-def compare_payloads(dead: DataFrame, healthy: DataFrame) -> DataFrame:
-    """``gold.dead_letters`` with how each payload differs from the ``healthy`` ones of its queue.
+QUEUE = ("system", "tenant", "queue")
 
-    ``healthy`` has ``system, tenant, queue, payload``. Adds ``deviation_key`` and ``deviation`` (sentences).
+
+def payload_profiles(healthy: DataFrame) -> DataFrame:
+    """What is usual in each queue; ``healthy`` has ``system, tenant, queue, payload``."""
+    return profile(healthy, "payload", QUEUE)
+
+
+def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
+    """``gold.dead_letters`` with how each payload differs from the healthy ones of its queue.
+
+    Adds ``deviation_key`` and ``deviation`` (sentences).
     """
-    queue = ["system", "tenant", "queue"]
-    return deviations(dead, profile(healthy, "payload", queue), "payload", queue)
+    return deviations(dead, profiles, "payload", QUEUE, masks)
 
 
-def assign_patterns(compared: DataFrame) -> DataFrame:
-    """Compared dead letters with their ``pattern_id``, plus ``kind`` and ``template`` of the pattern.
+def grouped(compared: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
+    """Compared dead letters with ``pattern_id``, ``kind``, ``template``, ``error_template`` and ``signature``.
 
-    A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads
-    ``compared`` several times.
+    A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads ``compared``
+    several times.
     """
-    keyed = pattern_keys(compared.drop("pattern_id"), "error")
+    keyed = pattern_keys(compared.drop("pattern_id"), "error", masks)
     is_error = F.col("pattern_key").eqNullSafe(F.col("error_template"))
-    return keyed.withColumns(
-        {"kind": F.when(is_error, "error").otherwise("payload"), "template": F.col("pattern_key")}
-    ).drop("error_template", "pattern_key", "deviation_key")
+    return identified(keyed.withColumn("kind", F.when(is_error, "error").otherwise("payload"))).withColumnRenamed(
+        "pattern_key", "template"
+    )
 
 
-def status(first_seen: Column, last_seen: Column, as_of: datetime) -> Column:
-    """``quiet`` after a day without a death, ``new`` in its first day, ``ongoing`` between."""
+def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: Column | None = None) -> Column:
+    """``resolved`` until a death after that, then ``regressed``; otherwise ``quiet`` after a day without a death,
+    ``new`` in its first day, ``ongoing`` between.
+    """
     now = F.lit(as_of)
+    resolved = F.lit(None).cast("timestamp") if resolved_at is None else resolved_at
     return (
-        F.when(last_seen < now - F.lit(QUIET_AFTER), "quiet")
+        F.when(last_seen > resolved, "regressed")
+        .when(resolved.isNotNull(), "resolved")
+        .when(last_seen < now - F.lit(QUIET_AFTER), "quiet")
         .when(first_seen > now - F.lit(NEW_FOR), "new")
         .otherwise("ongoing")
     )
 
 
-def poison_patterns(dead: DataFrame, as_of: datetime) -> DataFrame:
-    """Rows of ``gold.poison_patterns`` from dead letters with ``kind`` and ``template``."""
-    member = F.struct("dead_lettered_at", "system", "queue", "message_id", "payload")
-    members = F.array_sort(F.collect_list(member))
-    return (
-        dead.groupBy("pattern_id")
-        .agg(
-            F.min("template").alias("template"),
-            F.min("kind").alias("kind"),
-            F.count("*").alias("dead_letters"),
-            F.min("dead_lettered_at").alias("first_seen"),
-            F.max("dead_lettered_at").alias("last_seen"),
-            F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
-            F.slice(members, 1, EXAMPLES).alias("members"),
-        )
-        .withColumns(
-            {
-                "example_message_ids": F.transform("members", lambda m: m["message_id"]),
-                "example_payload": mask(F.get("members", F.lit(0))["payload"], private_masks()),
-                "status": status(F.col("first_seen"), F.col("last_seen"), as_of),
-            }
-        )
-        .select(*tables.POISON_PATTERNS.column_names)
+def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions = NONE) -> DataFrame:
+    """Add ``status`` and ``muted`` as people decided until ``as_of``; reads ``first_seen`` and ``last_seen``."""
+    resolved = {name: at for name, at in decisions.resolved.items() if at <= as_of}
+    pairs = [F.lit(part) for pair in sorted(resolved.items()) for part in pair]
+    resolved_at = F.try_element_at(F.create_map(*pairs), F.col("pattern_id")) if pairs else None
+    return patterns.withColumns(
+        {
+            "status": status(F.col("first_seen"), F.col("last_seen"), as_of, resolved_at),
+            "muted": F.col("pattern_id").isin(sorted(decisions.muted)),
+        }
     )
+
+
+def poison_patterns(
+    dead: DataFrame,
+    facts: SilverFacts,
+    healthy: DataFrame,
+    decisions: Decisions = NONE,
+    masks: Sequence[Mask] = MASKS,
+) -> DataFrame:
+    """Rows of ``gold.poison_patterns`` from dead letters with ``kind``, ``template`` and ``deviation``.
+
+    ``healthy`` has ``system, tenant, queue, payload``.
+    """
+    counted = dead.groupBy("pattern_id").agg(
+        F.min("template").alias("template"),
+        F.min("kind").alias("kind"),
+        F.min("part_of").alias("part_of"),
+        F.count("*").alias("dead_letters"),
+        F.min("dead_lettered_at").alias("first_seen"),
+        F.max("dead_lettered_at").alias("last_seen"),
+        F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
+    )
+    parts = (examples(dead), differences(dead), concentrated_in(dead, facts, healthy), trend(dead))
+    whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), parts, counted)
+    empty = {
+        name: F.coalesce(name, F.array().cast(tables.POISON_PATTERNS.type_of(name)))
+        for name in ("differences", "concentrated_in", "trend")
+    }
+    masked = whole.withColumns(empty | {"example_payload": mask(F.col("example_payload"), private_masks(masks))})
+    return judged(masked, facts.as_of, decisions).select(*tables.POISON_PATTERNS.column_names)

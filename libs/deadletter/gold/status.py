@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.zaqar_store import REDIS, SECOND, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 STATUSES = (
@@ -24,27 +25,39 @@ STATUSES = (
 """Every status, in the order in which they are tried: the first that holds is the message's."""
 
 
-def message_status(facts: SilverFacts, dead: DataFrame) -> DataFrame:
+def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
     """The rows of ``facts.state`` with ``status``, ``claims_granted``, ``delay_until`` and ``expires_at``.
 
-    ``dead`` has at least the key columns of ``gold.dead_letters``. ``delay_until`` is the post's time plus the
-    delay in force, ``expires_at`` what the document says: post plus TTL, or the end of the grace of a claim
-    that outlived it. Both are null where nothing tells them.
+    ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
+    ``delay_until`` is the post's time plus the delay in force, ``expires_at`` when a Zaqar store of these
+    ``habits`` no longer shows the message. Both are null where nothing tells them.
     """
     state = (
         facts.state.join(facts.policies, list(QUEUE_KEY), "left")
         .join(claims_of(facts), list(MESSAGE_KEY), "left")
         .join(dead.select(*MESSAGE_KEY, F.lit(True).alias("died")), list(MESSAGE_KEY), "left")
+        .join(_lying_dead(dead), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
-    timed = state.withColumns({"delay_until": _delay_until(), "expires_at": _expires_at()})
+    timed = state.withColumn("life", lifetime(habits)).withColumns(
+        {"delay_until": _delay_until(), "expires_at": F.coalesce("expires_there", _expires_at(habits))}
+    )
     return timed.withColumns(
         {"status": _status(F.lit(facts.as_of)), "claims_granted": F.size("deliveries").cast("bigint")}
     ).select(*facts.state.columns, "status", "claims_granted", "delay_until", "expires_at")
 
 
+def _lying_dead(dead: DataFrame) -> DataFrame:
+    """Zaqar's dead letters by the queue where they lie, with when they expire there."""
+    there = dead.where("system = 'zaqar' AND dead_letter_queue IS NOT NULL")
+    return there.groupBy(
+        "system", "tenant", F.col("dead_letter_queue").alias("queue"), "subscription", "message_id"
+    ).agg(F.max("expires_at").alias("expires_there"))
+
+
 def claims_of(facts: SilverFacts) -> DataFrame:
-    """Each Zaqar message's claims as sorted ``struct<time, end, grace>``; a release is an end."""
+    """Each Zaqar message's ``claims`` as sorted ``struct<time, end, grace>``; a release is an end. Their ``steps`` in
+    time order, as :func:`claim_steps`."""
     grants = facts.state.where("system = 'zaqar'").select(*MESSAGE_KEY, F.explode("deliveries").alias("delivery"))
     claims = facts.claims.where("claimed IS NOT NULL").select(
         "system",
@@ -56,20 +69,26 @@ def claims_of(facts: SilverFacts) -> DataFrame:
             claim_end(F.col("claimed"), F.col("renewals"), F.col("released")).alias("end"),
             F.coalesce(F.try_element_at("renewals", F.lit(-1))["grace"], F.col("claimed.grace")).alias("grace"),
         ).alias("claim"),
+        claim_steps(F.col("claimed"), F.col("renewals"), F.col("released")).alias("steps"),
     )
     return (
         grants.withColumn("claim_id", F.col("delivery.claim_id"))
         .join(claims, ["system", "tenant", "queue", "claim_id"])
         .groupBy(*MESSAGE_KEY)
-        .agg(F.array_sort(F.collect_set("claim")).alias("claims"))
+        .agg(
+            F.array_sort(F.collect_set("claim")).alias("claims"),
+            F.array_sort(F.flatten(F.collect_set("steps"))).alias("steps"),
+        )
     )
 
 
 def claim_end(claimed: Column, renewals: Column, released: Column) -> Column:
-    """When a claim ends: its latest renewal's or its own TTL after that, or its release if that is earlier.
+    """When a claim ends: its latest renewal's or its own TTL after that, or its release if that is earlier."""
+    return F.least(runs_out(claimed, renewals), released["time"])
 
-    Zaqar counts whole seconds from the claim.
-    """
+
+def runs_out(claimed: Column, renewals: Column) -> Column:
+    """When a claim ends unless it is released: Zaqar counts whole seconds from the claim or its latest renewal."""
     last = F.coalesce(
         F.try_element_at(renewals, F.lit(-1)),
         F.struct(
@@ -79,32 +98,90 @@ def claim_end(claimed: Column, renewals: Column, released: Column) -> Column:
             claimed["grace"].alias("grace"),
         ),
     )
-    runs_out = F.timestamp_seconds(F.unix_seconds(last["time"]) + last["ttl"])
-    return F.least(runs_out, released["time"])
+    return F.timestamp_seconds(F.unix_seconds(last["time"]) + last["ttl"])
+
+
+TAKE, RENEW, RELEASE = 0, 1, 2
+
+
+def claim_steps(claimed: Column, renewals: Column, released: Column) -> Column:
+    """What a claim does to its messages: ``struct<time, kind, ttl, grace>``, times and durations in microseconds.
+
+    A release after the claim's end does nothing.
+    """
+
+    def step(term: Column, kind: int) -> Column:
+        return F.struct(
+            F.unix_micros(term["time"]).alias("time"),
+            F.lit(kind).alias("kind"),
+            *[(F.lit(0) if kind == RELEASE else term[name] * SECOND).cast("bigint").alias(name) for name in _TERM],
+        )
+
+    in_time = F.date_trunc("second", released["time"]) < runs_out(claimed, renewals)
+    return F.concat(
+        F.array(step(claimed, TAKE)),
+        F.transform(renewals, lambda renewal: step(renewal, RENEW)),
+        F.array_compact(F.array(F.when(in_time, step(released, RELEASE)))),
+    )
+
+
+_TERM = ("ttl", "grace")
+
+
+def lifetime(habits: Habits) -> Column:
+    """A Zaqar message's record after all its claims: ``struct<ttl, expires, vanishes, held_until>``, microseconds.
+
+    A claim that outlives its message keeps it until the claim's grace is over. With ``lifetime_restarts`` the
+    message vanishes ``ttl`` after its post, or after the last renewal or release.
+    """
+    posted = F.unix_micros("posted.time")
+    ttl = rules.effective_ttl(F.col("posted.ttl"), F.col("policy")) * SECOND
+    start = _record(ttl, _whole(posted) + ttl, posted + ttl, F.lit(0))
+
+    def after(record: Column, step: Column) -> Column:
+        time, kind = step["time"], step["kind"]
+        end = _whole(time) + step["ttl"]
+        outlived = (record["expires"] < end) | ((kind == RENEW) & (record["expires"] == end))
+        outlived = F.coalesce(outlived & (kind != RELEASE), F.lit(False))
+        ttl = F.when(outlived, step["ttl"] + step["grace"]).otherwise(record["ttl"])
+        expires = F.when(outlived, end + step["grace"]).otherwise(record["expires"])
+        vanishes = F.when(kind == TAKE, record["vanishes"]).otherwise(time + ttl)
+        held = F.when(kind == RELEASE, F.lit(0)).otherwise(end)
+        lives = (record["vanishes"] if habits.lifetime_restarts else record["expires"]) > time
+        return F.when(F.coalesce(lives, F.lit(True)), _record(ttl, expires, vanishes, held)).otherwise(record)
+
+    return F.aggregate(F.coalesce("steps", F.array().cast(_STEPS)), start, after)
+
+
+_STEPS = "array<struct<time:bigint,kind:int,ttl:bigint,grace:bigint>>"
+
+
+def _record(ttl: Column, expires: Column, vanishes: Column, held_until: Column) -> Column:
+    parts = {"ttl": ttl, "expires": expires, "vanishes": vanishes, "held_until": held_until}
+    return F.struct(*[value.cast("bigint").alias(name) for name, value in parts.items()])
+
+
+def _whole(micros: Column) -> Column:
+    return micros - F.pmod(micros, F.lit(SECOND))
 
 
 def _delay_until() -> Column:
     """Delayed Queues, step 3: ``d`` = delay + time of creation. Pulsar's deliver-after likewise."""
     zaqar = rules.effective_delay(F.col("posted.delay"), F.col("policy"))
     delay = F.when(F.col("system") == "zaqar", zaqar).otherwise(F.col("posted.delay"))
-    return F.when(delay > 0, F.timestamp_seconds(F.unix_seconds("posted.time") + delay))
+    start = F.when(F.col("system") == "zaqar", F.date_trunc("second", "posted.time")).otherwise(F.col("posted.time"))
+    return F.when(delay > 0, start + F.make_dt_interval(secs=delay))
 
 
-def _expires_at() -> Column:
-    ttl = rules.effective_ttl(F.col("posted.ttl"), F.col("policy"))
-    first = F.timestamp_seconds(F.unix_seconds("posted.time") + ttl)
-
-    def outlived(expires: Column, claim: Column) -> Column:
-        longer = F.timestamp_seconds(F.unix_seconds(claim["end"]) + claim["grace"])
-        return F.when(expires < claim["end"], longer).otherwise(expires)
-
-    kept = F.aggregate(F.coalesce("claims", F.array()), first, outlived)
-    return F.when((F.col("system") == "zaqar") & F.col("posted").isNotNull(), kept)
+def _expires_at(habits: Habits) -> Column:
+    life = F.col("life")
+    shown = F.least(life["expires"], life["vanishes"]) if habits.lifetime_restarts else life["expires"]
+    return F.when((F.col("system") == "zaqar") & F.col("posted").isNotNull(), F.timestamp_micros(shown))
 
 
 def _status(now: Column) -> Column:
     delivered = F.size("deliveries") > 0
-    running = F.exists(F.coalesce("claims", F.array()), lambda claim: claim["end"] > now)
+    running = F.timestamp_micros("life.held_until") > now
     last_failure = F.try_element_at("failures", F.lit(-1))["time"]
     last_delivery = F.try_element_at("deliveries", F.lit(-1))["time"]
     held = (F.col("system") == "pulsar") & delivered & F.coalesce(last_failure < last_delivery, F.lit(True))
@@ -113,7 +190,7 @@ def _status(now: Column) -> Column:
     tests = {
         "dead_lettered": F.col("died"),
         "settled": F.col("settled").isNotNull(),
-        "purged": emptied <= now,
+        "purged": (emptied <= now) & F.coalesce(emptied < F.col("expires_at"), F.lit(True)),
         "expired": expired & delivered,
         "expired_unseen": expired,
         "delayed": (F.col("delay_until") > now) & ~delivered,

@@ -173,7 +173,9 @@ def _with_removal(moved: DataFrame, state: DataFrame, facts: SilverFacts) -> Dat
     )
     died = F.timestamp_micros("died")
     deletions = [F.when(F.col(name) > died, F.col(name)) for name in ("deleted", "deleted_there")]
+    expires = F.timestamp_micros("expires")
     emptied = emptied_after(F.col("target_policies"), died)
+    emptied = F.when(emptied < expires, emptied)
     joins = [
         (here, ["tenant", "queue", "message_id"]),
         (there, ["tenant", "dead_letter_queue", "message_id"]),
@@ -188,7 +190,7 @@ def _with_removal(moved: DataFrame, state: DataFrame, facts: SilverFacts) -> Dat
         "max_deliveries",
         "posted_at",
         died.alias("dead_lettered_at"),
-        F.timestamp_micros("expires").alias("expires_at"),
+        expires.alias("expires_at"),
         F.least(*deletions, emptied).alias("removed_at"),
         "event_id",
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.parallel import together
 from deadletter.parsing import pulsar, rabbitmq, zaqar
 from deadletter.parsing.facts import Facts
 
@@ -14,23 +16,20 @@ BROKERS = {module.SYSTEM: module for module in (zaqar, rabbitmq, pulsar)}
 EVENT_COLUMNS = ("event_id", "system", "raw", "source_file", "captured_at", "reasons", "silent")
 
 
-def parse(bronze: DataFrame, systems: list[str]) -> tuple[Facts, list[DataFrame]]:
-    """The facts of bronze rows, for the ``systems`` that occur in them, and what was persisted for it.
+def parse(bronze: DataFrame, systems: list[str], stage: Callable[[DataFrame], DataFrame]) -> Facts:
+    """The facts of bronze rows, for the ``systems`` that occur in them.
 
-    Rows of other systems come back in ``events`` with a reason and no facts.
+    Each raw line is parsed once: ``stage`` keeps the result, from which every kind of fact is read. Rows of
+    other systems come back in ``events`` with a reason and no facts.
     """
-    persisted = []
     known = [name for name in BROKERS if name in systems] or [zaqar.SYSTEM]
-    parts = []
-    for name in known:
-        parsed = BROKERS[name].parse(bronze).persist()
-        persisted.append(parsed)
-        parts.append(_with_event_columns(BROKERS[name].facts(parsed)))
-    facts = reduce(Facts.union, parts)
+    parsed = together(partial(stage, BROKERS[name].parse(bronze)) for name in known)
+    told = [_with_event_columns(BROKERS[name].facts(frame)) for name, frame in zip(known, parsed, strict=True)]
+    facts = reduce(Facts.union, told)
     others = [name for name in systems if name not in BROKERS]
     if others:
         facts = Facts(facts.events.unionByName(unknown_system(bronze)), *list(vars(facts).values())[1:])
-    return facts, persisted
+    return facts
 
 
 def _with_event_columns(facts: Facts) -> Facts:

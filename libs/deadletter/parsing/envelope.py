@@ -8,6 +8,36 @@ from pyspark.sql import functions as F
 EARLIEST = "2000-01-01"
 """An event from before message brokers had clocks worth trusting is a broken clock."""
 
+MOST_SECONDS = 100 * 365 * 86400
+"""No TTL, delay or age of a message is longer; beyond, the sum of a time and a duration has no date."""
+LATEST_SECONDS = 253402300799
+"""The end of year 9999, in seconds since 1970."""
+
+
+def clock(text: str) -> str:
+    """SQL for an ISO 8601 time of the years 1 to 9999; null where ``text`` is none.
+
+    A time without a day does not read: Spark would take today's.
+    """
+    day = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}[T ][0-9]"
+    return f"CASE WHEN {text} RLIKE '{day}' THEN try_cast({text} AS timestamp) END"
+
+
+def epoch(text: str, per_second: int = 1) -> str:
+    """SQL for the time that is so many seconds (or parts of one) since 1970; null outside the years 2000 to 9999."""
+    number = f"try_cast({text} AS bigint)"
+    low, high = 946684800 * per_second, LATEST_SECONDS * per_second
+    return (
+        f"CASE WHEN {number} BETWEEN {low} AND {high} THEN timestamp_micros({number} * {1_000_000 // per_second}L) END"
+    )
+
+
+def seconds(text: str) -> str:
+    """SQL for a whole number of seconds from 0 to :data:`MOST_SECONDS`; null where ``text`` is none."""
+    number = f"try_cast({text} AS bigint)"
+    return f"CASE WHEN {number} BETWEEN 0 AND {MOST_SECONDS} THEN {number} END"
+
+
 ENVELOPE_RULES = {
     "not_utf8: the line has bytes that are no UTF-8": "NOT is_valid_utf8(raw)",
     "not_an_object: the line is a JSON array; write one event a line": (
@@ -39,9 +69,9 @@ def read_envelope(bronze: DataFrame, system: str, fields: dict[str, str]) -> Dat
     schema = ", ".join(f"`{name}` STRING" for name in top) + ", _corrupt STRING"
     event = F.from_json("raw", schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
     parsed = bronze.where(F.col("system") == system).withColumn("event", event)
-    time = F.expr("try_cast(event.captured_at AS timestamp)")
+    time = F.expr(clock("event.captured_at"))
     columns = {name: F.expr(_field(path)) for name, path in fields.items()}
-    return parsed.withColumns({"readable": F.expr(_READABLE), "time": time} | columns)
+    return parsed.withColumns({"readable": F.expr(_READABLE), "time": time} | columns).drop("event")
 
 
 def _field(path: str) -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.parsing.envelope import ENVELOPE_RULES, read_envelope
+from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope
 from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
 
 SYSTEM = "pulsar"
@@ -51,16 +51,17 @@ RULES = ENVELOPE_RULES | {
     "bad_redelivery_count: redelivery_count is not a whole number from 0": (
         "kind = 'receive' AND NOT coalesce(try_cast(redelivery_count AS bigint) >= 0, false)"
     ),
-    "bad_publish_timestamp: publish_timestamp is not in milliseconds since 1970": (
+    "bad_publish_timestamp: publish_timestamp is not in milliseconds since 1970, from 2000 to 9999": (
         "kind IN ('receive', 'dead_letter') AND published IS NULL"
     ),
-    "bad_delay: deliver_after_s is not a number from 0": (
+    "bad_delay: deliver_after_s is not a number from 0, at most 100 years": (
         "kind = 'send' AND deliver_after_s IS NOT NULL"
-        " AND NOT coalesce(try_cast(deliver_after_s AS double) >= 0, false)"
+        f" AND NOT coalesce(try_cast(deliver_after_s AS double) BETWEEN 0 AND {MOST_SECONDS}, false)"
     ),
-    "bad_policy: maxRedeliverCount is not a whole number from 0": (
-        "kind = 'subscribe' AND policy['maxRedeliverCount'] IS NOT NULL"
-        " AND NOT coalesce(try_cast(policy['maxRedeliverCount'] AS bigint) >= 0, false)"
+    "bad_policy: dead_letter_policy is no object, or its maxRedeliverCount is not a whole number from 0": (
+        "kind = 'subscribe' AND dead_letter_policy IS NOT NULL AND (policy IS NULL OR"
+        " policy['maxRedeliverCount'] IS NOT NULL"
+        " AND NOT coalesce(try_cast(policy['maxRedeliverCount'] AS bigint) >= 0, false))"
     ),
 }
 
@@ -94,7 +95,7 @@ def parse(bronze: DataFrame) -> DataFrame:
             "message_id": F.expr(message_id("raw_id")),
             "property_map": F.expr("coalesce(from_json(properties, 'map<string,string>'), map())"),
             "policy": F.expr("from_json(dead_letter_policy, 'map<string,string>')"),
-            "published": F.expr("timestamp_millis(try_cast(publish_timestamp AS bigint))"),
+            "published": F.expr(epoch("publish_timestamp", 1000)),
         }
     )
     events = events.withColumns(
@@ -103,20 +104,36 @@ def parse(bronze: DataFrame) -> DataFrame:
             "origin_tenant": F.expr(topic_tenant("property_map['REAL_TOPIC']")),
         }
     )
-    return events.withColumns({"reasons": reasons(RULES), "silent": F.lit(False), "facts": F.expr(_facts())})
+    events = events.withColumn("retried", F.expr(_RETRIED))
+    told = {"reasons": reasons(RULES), "silent": F.lit(False), "facts": F.expr(_facts())}
+    return events.withColumns(told).drop("payload")
+
+
+_RETRIED = (
+    "coalesce(kind IN ('receive', 'acknowledge', 'negative_acknowledge') AND property_map['RECONSUMETIMES'] IS NOT NULL"
+    " AND origin_id IS NOT NULL AND origin_tenant != '' AND NOT endswith(topic, '-DLQ')"
+    " AND coalesce(property_map['REAL_SUBSCRIPTION'], subscription) = subscription, false)"
+)
+"""A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.
+Its subscription reads the topic and the retry topic alike; whoever reads a dead letter topic is another."""
 
 
 def _facts() -> str:
     """SQL for the array with the one message fact of an operation; empty for a subscribe."""
     here = {"queue": "topic", "message_id": "message_id"}
-    mine = here | {"subscription": "subscription"}
+    mine = {
+        "tenant": "CASE WHEN retried THEN origin_tenant ELSE tenant END",
+        "queue": "CASE WHEN retried THEN property_map['REAL_TOPIC'] ELSE topic END",
+        "message_id": "CASE WHEN retried THEN origin_id ELSE message_id END",
+        "subscription": "subscription",
+    }
     moment = "'time', time, 'event_id', event_id"
     send = message_fact(
         **here,
         created_at="time",
         posted=(
             f"named_struct({moment}, 'position', 0, 'ttl', NULL, "
-            "'delay', CAST(try_cast(deliver_after_s AS double) AS bigint), 'producer', producer)"
+            "'delay', try_cast(try_cast(deliver_after_s AS double) AS bigint), 'producer', producer)"
         ),
     )
     receive = message_fact(
@@ -124,7 +141,8 @@ def _facts() -> str:
         created_at="published",
         delivery=(
             f"named_struct({moment}, 'claim_id', NULL, 'consumer', consumer, "
-            "'broker_count', try_cast(redelivery_count AS bigint))"
+            "'broker_count', CASE WHEN retried THEN try_cast(property_map['RECONSUMETIMES'] AS bigint)"
+            " ELSE try_cast(redelivery_count AS bigint) END)"
         ),
     )
     acknowledge = message_fact(**mine, settled=f"named_struct({moment}, 'claim_id', NULL, 'how', 'acknowledge')")

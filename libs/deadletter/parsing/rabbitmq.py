@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.parsing.envelope import ENVELOPE_RULES, read_envelope
+from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
+from deadletter.rules.rabbitmq import EVERY, SHARED_KINDS
 
 SYSTEM = "rabbitmq"
 FIELDS = {
@@ -22,7 +23,8 @@ FIELDS = {
 }
 HEADERS = (
     "struct<exchange_name:string,properties:string,vhost:string,connection:string,channel:string,"
-    "routed_queues:array<string>,name:string,type:string,arguments:array<string>>"
+    "routed_queues:array<string>,name:string,type:string,arguments:array<string>,pattern:string,"
+    "priority:bigint,`apply-to`:string,definition:array<string>>"
 )
 DEATHS = "array<struct<count:bigint,reason:string,queue:string,time:string>>"
 
@@ -31,7 +33,16 @@ KINDS = {
     "deliver": "surface = 'firehose' AND startswith(routing_key, 'deliver.')",
     "declare": "surface = 'event_exchange' AND routing_key = 'queue.created'",
     "delete_queue": "surface = 'event_exchange' AND routing_key = 'queue.deleted'",
+    "policy": "surface = 'event_exchange' AND routing_key = 'policy.set'",
+    "operator_policy": "surface = 'event_exchange' AND routing_key = 'operator.policy.set'",
+    "policy_cleared": "surface = 'event_exchange' AND routing_key = 'policy.cleared'",
+    "operator_policy_cleared": "surface = 'event_exchange' AND routing_key = 'operator.policy.cleared'",
+    "feature_flag": (
+        "surface = 'event_exchange' AND routing_key = 'feature.flag.enabled'"
+        " AND get_json_object(headers, '$.name') = 'classic_delivery_limits'"
+    ),
 }
+POLICY_KINDS = "('policy', 'operator_policy', 'policy_cleared', 'operator_policy_cleared')"
 
 BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count"
 """Headers that the broker adds on the way: no part of the message as it was published."""
@@ -45,12 +56,26 @@ RULES = ENVELOPE_RULES | {
         "surface = 'firehose' AND NOT (routing_key RLIKE '^(publish|deliver)[.]')"
     ),
     "bad_headers: properties.headers do not read": "kind IS NOT NULL AND head IS NULL",
-    "no_tenant: the vhost is missing": "head IS NOT NULL AND kind IS NOT NULL AND head.vhost IS NULL",
+    "no_tenant: the vhost is missing": (
+        "head IS NOT NULL AND kind IS NOT NULL AND kind != 'feature_flag' AND coalesce(head.vhost, '') = ''"
+    ),
     "no_queue: the event names no queue": (
         "(kind = 'deliver' AND queue = '') OR (kind IN ('declare', 'delete_queue') AND coalesce(head.name, '') = '')"
     ),
+    "no_policy_name: the policy has no name": f"kind IN {POLICY_KINDS} AND coalesce(head.name, '') = ''",
+    "bad_pattern: the policy's pattern is missing": (
+        "kind IN ('policy', 'operator_policy') AND head IS NOT NULL AND head.pattern IS NULL"
+    ),
     "no_routed_queues: a publish does not say which queues it went to": (
         "kind = 'publish' AND head IS NOT NULL AND head.routed_queues IS NULL"
+    ),
+    "bad_expiration: expiration is not a whole number of milliseconds from 0, at most 100 years": (
+        "kind = 'publish' AND message['expiration'] IS NOT NULL AND "
+        f"NOT coalesce(try_cast(message['expiration'] AS bigint) BETWEEN 0 AND {MOST_SECONDS}000, false)"
+    ),
+    "bad_delivery_count: x-delivery-count is not a whole number from 0": (
+        "kind = 'deliver' AND message_headers['x-delivery-count'] IS NOT NULL AND "
+        "NOT coalesce(try_cast(message_headers['x-delivery-count'] AS bigint) >= 0, false)"
     ),
     "bad_x_death: the x-death header does not read": (
         "kind = 'deliver' AND x_death IS NOT NULL AND (deaths IS NULL OR exists(deaths, d -> d.queue IS NULL"
@@ -65,7 +90,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = events.withColumns(
         {
             "kind": F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END"),
-            "head": F.from_json("headers", HEADERS),
+            "head": F.expr(f"CASE WHEN startswith(headers, '{{') THEN from_json(headers, '{HEADERS}') END"),
             "queue": F.expr("CASE WHEN startswith(routing_key, 'deliver.') THEN substring(routing_key, 9) ELSE '' END"),
         }
     )
@@ -80,12 +105,13 @@ def parse(bronze: DataFrame) -> DataFrame:
     ).withColumn("x_death", F.expr("message_headers['x-death']"))
     events = events.withColumn("deaths", F.expr(_DEATHS)).withColumn("message_id", F.expr(_MESSAGE_ID))
     silent = "kind IS NULL OR (kind = 'publish' AND size(head.routed_queues) = 0)"
-    return events.withColumns({"reasons": reasons(RULES), "silent": F.expr(silent), "facts": F.expr(_facts())})
+    told = {"reasons": reasons(RULES), "silent": F.expr(silent), "facts": F.expr(_facts())}
+    return events.withColumns(told).drop("payload")
 
 
 _DEATHS = (
     f"transform(from_json(x_death, '{DEATHS}'), d -> named_struct('queue', d.queue, 'reason', d.reason, "
-    "'count', d.count, 'time', coalesce(try_cast(d.time AS timestamp), timestamp_seconds(try_cast(d.time AS bigint)))))"
+    f"'count', d.count, 'time', coalesce({clock('d.time')}, {epoch('d.time')})))"
 )
 
 _MESSAGE_ID = (
@@ -100,7 +126,9 @@ Messages with equal properties and payload then count as one."""
 
 def _facts() -> str:
     """SQL for the array of message facts of an event."""
-    created = "coalesce(timestamp_seconds(try_cast(message['timestamp'] AS bigint)), time)"
+    # a publisher may set any timestamp: one that is no time says nothing
+    timestamp = epoch("message['timestamp']")
+    created = f"coalesce({timestamp}, time)"
     posted = message_fact(
         queue="q",
         message_id="message_id",
@@ -136,10 +164,42 @@ def _facts() -> str:
     )
 
 
-def argument(name: str, kind: str = "[a-z]+") -> str:
+def argument(name: str, source: str = "head.arguments") -> str:
     r"""SQL for one queue argument among Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``."""
-    pattern = rf'^\\{{<<"{name}">>,{kind},(?:<<")?(.*?)(?:">>)?\\}}$'
-    return f"get(filter(transform(head.arguments, a -> regexp_extract(a, '{pattern}', 1)), v -> v != ''), 0)"
+    pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(?:<<")?(.*?)(?:">>)?\\}}$'
+    return f"get(filter(transform({source}, a -> regexp_extract(a, '{pattern}', 1)), v -> v != ''), 0)"
+
+
+_QUEUE_TYPE = (
+    f"CASE WHEN head.type = 'rabbit_quorum_queue' OR {argument('x-queue-type')} = 'quorum' THEN 'quorum'"
+    f" WHEN {argument('x-queue-mode')} = 'lazy' THEN 'lazy'"
+    f" WHEN {argument('x-queue-type')} = 'stream' THEN 'stream' ELSE 'classic' END"
+)
+
+
+def _vhost_policies(parsed: DataFrame) -> DataFrame:
+    """What holds for more than one queue: policies by pattern, and the feature flag of the whole broker."""
+    limit = argument("delivery-limit", source="head.definition")
+    return rows_of(
+        parsed,
+        tables.QUEUE_POLICIES,
+        list(SHARED_KINDS),
+        {
+            "system": "system",
+            "tenant": f"coalesce(tenant, '{EVERY}')",
+            "queue": f"'{EVERY}'",
+            "subscription": "''",
+            "valid_from": "time",
+            "event_id": "event_id",
+            "kind": "kind",
+            "max_deliveries": f"try_cast({limit} AS bigint)",
+            "default_delay": "0L",
+            "attributes": (
+                "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', head.priority, "
+                "'apply-to', head.`apply-to`, 'definition', head.definition))"
+            ),
+        },
+    )
 
 
 def facts(parsed: DataFrame) -> Facts:
@@ -156,13 +216,17 @@ def facts(parsed: DataFrame) -> Facts:
             "valid_from": "time",
             "event_id": "event_id",
             "kind": "CASE kind WHEN 'declare' THEN 'declared' ELSE 'deleted' END",
-            "max_deliveries": f"CASE WHEN kind = 'declare' THEN try_cast({limit} AS bigint) END",
+            # below 0 is RabbitMQ's way to say: no limit
+            "max_deliveries": f"CASE WHEN kind = 'declare' AND NOT startswith({limit}, '-') "
+            f"THEN try_cast({limit} AS bigint) END",
             "dead_letter_queue": f"CASE WHEN kind = 'declare' AND {exchange} IS NOT NULL THEN {target} END",
-            "default_ttl": f"CASE WHEN kind = 'declare' THEN try_cast({ttl} AS bigint) DIV 1000 END",
+            "default_ttl": f"CASE WHEN kind = 'declare' THEN {seconds(f'try_cast({ttl} AS bigint) DIV 1000')} END",
             "default_delay": "0L",
-            "attributes": "to_json(named_struct('type', head.type, 'arguments', head.arguments))",
+            "attributes": (
+                f"to_json(named_struct('type', head.type, 'arguments', head.arguments, 'queue_type', {_QUEUE_TYPE}))"
+            ),
         },
-    )
+    ).unionByName(_vhost_policies(parsed))
     none = parsed.where("false")
     return Facts(
         parsed,

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.parsing.envelope import ENVELOPE_RULES, read_envelope
+from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_envelope
 from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
 
 SYSTEM = "zaqar"
@@ -68,7 +68,13 @@ RULES = ENVELOPE_RULES | {
     "bad_queue_name: a queue's name has 1 to 64 letters, digits, _ and -": (
         r"readable AND path RLIKE '^/v(1|1\\.1|2)/queues/' AND NOT (queue RLIKE '^[A-Za-z0-9_-]{1,64}$')"
     ),
-    "no_tenant: project_id is missing": "readable AND project_id IS NULL",
+    "no_tenant: project_id is missing or no text": (
+        r"readable AND (coalesce(project_id, '') = '' OR project_id RLIKE '^[\\[{]')"
+    ),
+    "bad_query: query is not an object": "readable AND query IS NOT NULL AND NOT startswith(query, '{')",
+    "no_message_ids: a delete names no message": (
+        "kind = 'delete' AND (deleted_ids IS NULL OR exists(deleted_ids, m -> trim(m) = ''))"
+    ),
     "bad_status: status is not an HTTP status": "readable AND (code IS NULL OR code NOT BETWEEN 100 AND 599)",
     "bad_request_body: the request's messages do not read": (
         "kind = 'post' AND (posts IS NULL OR exists(posts, m -> m IS NULL))"
@@ -76,27 +82,34 @@ RULES = ENVELOPE_RULES | {
     "resources_do_not_match: the response names another number of messages than the request": (
         "kind = 'post' AND posts IS NOT NULL AND (resources IS NULL OR size(posts) != size(resources))"
     ),
-    "bad_ttl: a TTL is a whole number of seconds above 0": (
-        "exists(posts, m -> m.ttl IS NOT NULL AND NOT coalesce(try_cast(m.ttl AS bigint) > 0, false))"
+    "bad_ttl: a TTL is a whole number of seconds above 0, at most 100 years": (
+        "exists(posts, m -> m.ttl IS NOT NULL AND NOT "
+        f"coalesce(try_cast(m.ttl AS bigint) BETWEEN 1 AND {MOST_SECONDS}, false))"
     ),
     f"bad_delay: a delay is a whole number of seconds from 0 to {MAX_MESSAGE_DELAY}": (
         "exists(posts, m -> m.delay IS NOT NULL AND NOT "
         f"coalesce(try_cast(m.delay AS bigint) BETWEEN 0 AND {MAX_MESSAGE_DELAY}, false))"
     ),
-    "bad_claim: a claim's limit, TTL or grace is not a whole number of seconds from 0": (
+    "bad_claim: a claim's limit, TTL or grace is not a whole number from 0, of seconds at most 100 years": (
         "kind IN ('claim', 'pop', 'renew') AND (claim_limit IS NULL OR claim_ttl IS NULL OR claim_grace IS NULL"
-        " OR claim_limit < 0 OR claim_ttl < 0 OR claim_grace < 0)"
+        f" OR claim_limit < 0 OR claim_ttl NOT BETWEEN 0 AND {MOST_SECONDS}"
+        f" OR claim_grace NOT BETWEEN 0 AND {MOST_SECONDS} OR NOT startswith(coalesce(request_body, '{{'), '{{'))"
     ),
     "bad_response_body: the response's messages do not read": (
         "kind IN ('claim', 'pop') AND code != 204 AND (granted IS NULL OR exists(granted, m -> m.id IS NULL))"
     ),
+    "bad_age: a message's age is not a number of seconds, at most 100 years": (
+        "exists(granted, m -> m.age IS NOT NULL AND NOT "
+        f"coalesce(abs(try_cast(m.age AS decimal(38,6))) <= {MOST_SECONDS}, false))"
+    ),
     "no_claim_id: the response does not name its claim": (
         "kind IN ('claim', 'pop') AND size(granted) > 0 AND claim_id IS NULL"
     ),
-    "bad_policy: a limit, TTL or delay of the queue is not a whole number from 0": (
+    "bad_policy: a limit, TTL or delay of the queue is not a whole number from 0, of seconds at most 100 years": (
         "kind IN ('declare', 'update') AND (metadata IS NULL OR exists(array('_max_claim_count', "
         "'_dead_letter_queue_messages_ttl', '_default_message_ttl', '_default_message_delay'), name -> "
-        "metadata[name] IS NOT NULL AND NOT coalesce(try_cast(metadata[name] AS bigint) >= 0, false)))"
+        "metadata[name] IS NOT NULL AND NOT "
+        f"coalesce(try_cast(metadata[name] AS bigint) BETWEEN 0 AND {MOST_SECONDS}, false)))"
     ),
 }
 
@@ -117,9 +130,13 @@ def parse(bronze: DataFrame) -> DataFrame:
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
     events = events.withColumn("kind", kind).withColumns(_parts())
     events = events.withColumn("claim_id", F.expr(_CLAIM_ID))
-    return events.withColumns({"reasons": reasons(RULES), "silent": F.col("kind").isNull(), "facts": F.expr(_facts())})
+    told = {"reasons": reasons(RULES), "silent": F.expr(_SILENT), "facts": F.expr(_facts())}
+    return events.withColumns(told).drop(*_SPENT)
 
 
+_SPENT = ("query", "request_body", "response_body", "posts", "resources", "deleted_ids", "path")
+"""What nothing asks for once facts and reasons are made; most of an event's bytes."""
+_SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(posts) = 0, false))"
 _CLAIM_ID = (
     r"coalesce(nullif(regexp_extract(get(granted, 0).href, 'claim_id=([^&]+)', 1), ''), get(granted, 0).claim_id)"
 )
@@ -192,7 +209,7 @@ def _facts() -> str:
 
 
 def facts(parsed: DataFrame) -> Facts:
-    """The facts of parsed exchanges; ``parsed`` is read several times, so persist it where that costs."""
+    """The facts of parsed exchanges; ``parsed`` is read several times, so so it had better be staged."""
     common = {"system": "system", "tenant": "tenant", "queue": "queue"}
     term = "named_struct('time', time, 'event_id', event_id, 'ttl', claim_ttl, 'grace', claim_grace{})"
     grant = term.format(", 'consumer', client_id")

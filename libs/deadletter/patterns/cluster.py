@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from deadletter.patterns.grouping import group_rows
+from deadletter.patterns.masks import MASKS, Mask
 
 CSV_ENDINGS = {".csv": ",", ".tsv": "\t"}
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
@@ -28,6 +29,7 @@ def cluster_file(
     column: str | None = None,
     id_column: str | None = None,
     out: str | Path = "clusters.csv",
+    masks: Sequence[Mask] = MASKS,
 ) -> Clustered:
     """Write ``line_id,cluster_id,template`` for every line of a CSV, TSV, JSON-lines or text file.
 
@@ -49,7 +51,7 @@ def cluster_file(
         raise ValueError(f"{source}: no such file")
     rows = list(_read(source, column, id_column))
     _require_unique(source, [line_id for line_id, _ in rows])
-    found = group_rows([text for _, text in rows])
+    found = group_rows([text for _, text in rows], masks)
     with Path(out).open("w", newline="", encoding="utf-8") as sink:
         writer = csv.writer(sink)
         writer.writerow(("line_id", "cluster_id", "template"))

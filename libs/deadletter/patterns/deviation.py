@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.patterns.masking import mask, private_masks
+from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.profile import MIN_HEALTHY, facts, parent_of
 from deadletter.patterns.shape import WHOLE, shape
 
@@ -21,7 +22,13 @@ TOO_LONG = 2
 """Powers of two that a payload's length must lie above the longest usual ones."""
 
 
-def deviations(dead: DataFrame, profiles: DataFrame, payload_col: str, by: Sequence[str] = ()) -> DataFrame:
+def deviations(
+    dead: DataFrame,
+    profiles: DataFrame,
+    payload_col: str,
+    by: Sequence[str] = (),
+    masks: Sequence[Mask] = MASKS,
+) -> DataFrame:
     """Add ``deviation_key`` (canonical, equal for messages that are wrong in the same way) and ``deviation``.
 
     ``deviation`` is a list of sentences for people, empty where the payload looks healthy.
@@ -42,7 +49,7 @@ def deviations(dead: DataFrame, profiles: DataFrame, payload_col: str, by: Seque
     """
     compared = _with_yardstick(dead, profiles, by)
     wrong = compared.withColumn("_facts", facts(F.col(payload_col))).withColumn(
-        "_wrong", _top_most(_wrong(F.col("_facts"), F.col("_usual")))
+        "_wrong", _top_most(_wrong(F.col("_facts"), F.col("_usual"), masks))
     )
     incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col)))
     words = F.array_distinct(F.transform("_wrong", lambda w: w["key"]))
@@ -68,11 +75,13 @@ def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> 
     return compared.join(F.broadcast(own), same, "left").withColumn("_usual", F.coalesce("_own", "_all"))
 
 
-def _wrong(said: Column, usual: Column) -> Column:
+def _wrong(said: Column, usual: Column, masks: Sequence[Mask]) -> Column:
     """All departures of one message: ``array<struct<path, rank, key, sentence>>``."""
     broken = F.filter(said, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE) & _unusual(f, usual))
     whole = _told(broken, lambda f: (f["word"], F.concat(F.lit("the payload is "), f["word"])))
-    inside = F.concat(_new(said, usual), _missing(said, usual), _other_kind(said, usual), _other_value(said, usual))
+    inside = F.concat(
+        _new(said, usual), _missing(said, usual), _other_kind(said, usual), _other_value(said, usual, masks)
+    )
     return F.when(F.size(broken) > 0, whole).otherwise(F.concat(inside, _encoding(said, usual), _length(said, usual)))
 
 
@@ -101,7 +110,7 @@ def _other_kind(said: Column, usual: Column) -> Column:
     return _told(kinds, told, rank=1)
 
 
-def _other_value(said: Column, usual: Column) -> Column:
+def _other_value(said: Column, usual: Column, masks: Sequence[Mask]) -> Column:
     values = F.filter(
         said,
         lambda f: (f["what"] == "value") & F.array_contains(usual["vocabularies"], f["path"]) & _unusual(f, usual),
@@ -109,7 +118,7 @@ def _other_value(said: Column, usual: Column) -> Column:
 
     def told(f: Column) -> tuple[Column, Column]:
         # the value goes into keys and reports: nobody's address or secret may travel with it
-        word = mask(f["word"], private_masks())
+        word = mask(f["word"], private_masks(masks))
         return word, F.concat(f["path"], F.lit(" has a value that healthy messages do not have: "), word)
 
     return _told(values, told, rank=2, sign=" = ")

@@ -21,7 +21,8 @@ TOGETHER = 0.8
 
 
 def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS) -> DataFrame:
-    """Add ``error_template``, ``pattern_key`` and ``pattern_id`` to dead letters with a ``deviation_key``.
+    """Add ``signature`` and ``error_template`` (null without an error), ``pattern_key`` and ``pattern_id`` to dead
+    letters with a ``deviation_key``.
 
     The key is the error's template where there is one, unless it and a deviation come together in at
     least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
@@ -34,12 +35,13 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     """
     said = F.length(F.trim(F.coalesce(F.col(error_col), F.lit("")))) > 0
     grouped = group_texts(dead, error_col, masks=masks).withColumn("error_template", F.when(said, F.col("template")))
-    grouped = grouped.drop("signature", "template_id", "template")
+    grouped = grouped.withColumn("signature", F.when(said, F.col("signature"))).drop("template_id", "template")
     linked = F.broadcast(_linked(grouped))
     joined = grouped.join(linked, ["error_template", "deviation_key"], "left")
     is_error = F.col("error_template").isNotNull() & F.col("linked").isNull()
     key = F.when(is_error, F.col("error_template")).otherwise(F.col("deviation_key"))
-    return joined.select(*dead.columns, "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id"))
+    added = ("signature", "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id"))
+    return joined.select(*dead.columns, *added)
 
 
 def pattern_id(key: Column) -> Column:

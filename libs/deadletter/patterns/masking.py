@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, reduce
 from operator import or_
@@ -24,36 +25,40 @@ Step = Callable[[Column], Column]
 def load_masks(path: str | Path) -> tuple[Mask, ...]:
     """Read a user's rows and put them before the built-in ones.
 
-    The file is a JSON list of objects with ``name``, ``regex``, ``placeholder`` and, if wished, ``why``
-    and ``private``. Raises :class:`UsageError` naming the rule when one cannot be used.
+    The file is a JSON list of objects with ``name``, ``regex`` and, if wished, ``placeholder`` (``<name>``
+    unless given), ``why`` and ``private``; or TOML with a table ``[[mask]]`` for each. Raises
+    :class:`UsageError` naming the rule when one cannot be used.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "masks.json")
-    >>> _ = file.write_text('[{"name": "sku", "regex": "S[0-9]{3}", "placeholder": "<sku>"}]')
+    >>> _ = file.write_text('[{"name": "sku", "regex": "S[0-9]{3}"}]')
     >>> mask_text("S915 is sold out", load_masks(file))
     '<sku> is sold out'
     """
+    form = "TOML" if Path(path).suffix == ".toml" else "JSON"
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        rows = tomllib.loads(text).get("mask") if form == "TOML" else json.loads(text)
     except (OSError, ValueError) as error:
-        raise UsageError(f"masks file {path} cannot be read as JSON: {error}") from error
+        raise UsageError(f"masks file {path} cannot be read as {form}: {error}") from error
     if not isinstance(rows, list):
-        raise UsageError(f"masks file {path}: a JSON list of name, regex, placeholder is needed")
+        raise UsageError(f"masks file {path}: a {form} list of name, regex, placeholder is needed")
     return tuple(_user_mask(path, place, row) for place, row in enumerate(rows, 1)) + MASKS
 
 
 def _user_mask(path: str | Path, place: int, row: object) -> Mask:
-    if not isinstance(row, dict) or not {"name", "regex", "placeholder"} <= set(row):
-        raise UsageError(f"masks file {path}: rule {place} needs name, regex and placeholder")
+    if not isinstance(row, dict) or not {"name", "regex"} <= set(row):
+        raise UsageError(f"masks file {path}: rule {place} needs name and regex")
+    placeholder = str(row.get("placeholder", f"<{row['name']}>"))
     try:
         compiled = re.compile(row["regex"], re.ASCII)
     except (re.error, TypeError) as error:
         raise UsageError(f"masks file {path}: rule {row['name']!r}: bad regex: {error}") from error
     if compiled.match(""):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: the regex matches the empty text")
-    if not re.fullmatch(r"(?:\$1)?<[a-z_]+>", str(row["placeholder"])):
+    if not re.fullmatch(r"(?:\$1)?<[a-z_]+>", placeholder):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: a placeholder looks like <word> or $1<word>")
-    return Mask(row["name"], row["regex"], row["placeholder"], row.get("why", ""), bool(row.get("private", False)))
+    return Mask(row["name"], row["regex"], placeholder, row.get("why", ""), bool(row.get("private", False)))
 
 
 def mask(text: Column, masks: Sequence[Mask] = MASKS) -> Column:

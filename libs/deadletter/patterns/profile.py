@@ -49,13 +49,15 @@ def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> Dat
     (the usual facts), ``required`` (paths that are there whenever the object they belong to is) and
     ``vocabularies`` (the paths with few values).
     """
+    told = healthy.select(*by, F.explode(facts(F.col(payload_col))).alias("fact"))
+    # counted before they are taken for all queues together: each payload is parsed once
+    own = told.groupBy(*by, "fact").agg(F.count(F.lit(1)).alias("n"))
     scopes = F.array(F.lit(False), F.lit(True)) if by else F.array(F.lit(True))
-    scoped = healthy.select(*by, payload_col, F.explode(scopes).alias("everywhere"))
+    scoped = own.withColumn("everywhere", F.explode(scopes))
     for name in by:
         scoped = scoped.withColumn(name, F.when(~F.col("everywhere"), F.col(name)))
     keys = [*by, "everywhere"]
-    said = scoped.select(*keys, F.explode(facts(F.col(payload_col))).alias("fact")).select(*keys, "fact")
-    counted = said.groupBy(*keys, "fact").agg(F.count(F.lit(1)).alias("n")).select(*keys, "fact.*", "fact", "n")
+    counted = scoped.groupBy(*keys, "fact").agg(F.sum("n").alias("n")).select(*keys, "fact.*", "fact", "n")
     return _summarised(_judged(counted, keys), keys)
 
 

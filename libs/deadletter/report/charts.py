@@ -24,7 +24,25 @@ def over_time(rows: list[dict], bucket: str) -> go.Figure:
             y=[row["n"] for row in members],
             marker_color=COLOURS[number % len(COLOURS)],
         )
-    return _styled(figure, f"{bucket} (UTC)", "dead letters", barmode="stack")
+    return styled(figure, f"{bucket} (UTC)", "dead letters", barmode="stack")
+
+
+SEVERITIES = {"critical": "#D55E00", "warning": "#E69F00", "info": "#56B4E9"}
+
+
+def failing_rules(rows: list[dict]) -> go.Figure:
+    """Rules that failed, run by run, one colour a severity; a run in which all held is an empty place."""
+    figure = go.Figure()
+    for severity, members in _by(rows, "severity"):
+        figure.add_bar(
+            name=severity,
+            x=[row["time"] for row in members],
+            y=[row["n"] for row in members],
+            marker_color=SEVERITIES.get(severity, COLOURS[0]),
+        )
+    figure.update_xaxes(type="category")  # runs stand side by side, however far apart in time
+    figure.update_yaxes(rangemode="tozero", tickformat="d")
+    return styled(figure, "run (UTC)", "rules that failed", barmode="stack", height=260)
 
 
 def by_reason(rows: list[dict]) -> go.Figure:
@@ -40,7 +58,7 @@ def by_reason(rows: list[dict]) -> go.Figure:
             marker_color=COLOURS[number % len(COLOURS)],
         )
     figure.update_yaxes(categoryorder="array", categoryarray=places[::-1], automargin=True)
-    return _styled(figure, "dead letters", None, barmode="stack", height=140 + 34 * len(places))
+    return styled(figure, "dead letters", None, barmode="stack", height=140 + 34 * len(places))
 
 
 def survival(rows: list[dict]) -> go.Figure:
@@ -57,7 +75,7 @@ def survival(rows: list[dict]) -> go.Figure:
         )
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     figure.update_xaxes(dtick=1)
-    return _styled(figure, "deliveries", "not settled yet")
+    return styled(figure, "deliveries", "not settled yet")
 
 
 def unsettled(rows: list[dict]) -> list[tuple[int, float]]:
@@ -78,12 +96,26 @@ def unsettled(rows: list[dict]) -> list[tuple[int, float]]:
     return points
 
 
+def limits(rows: list[dict]) -> go.Figure:
+    """For each limit the deliveries it would have saved, and the messages it would have killed for nothing."""
+    figure = go.Figure()
+    for number, (name, key) in enumerate(
+        (("deliveries saved", "deliveries_saved"), ("killed though settled later", "stopped_though_settled"))
+    ):
+        figure.add_bar(
+            name=name, x=[row["limit"] for row in rows], y=[row[key] for row in rows], marker_color=COLOURS[number]
+        )
+    figure.update_xaxes(dtick=1)
+    return styled(figure, "limit (deliveries)", None, barmode="group")
+
+
 def _by(rows: list[dict], name: str) -> list[tuple[str, list[dict]]]:
     ordered = sorted(rows, key=itemgetter(name))
     return [(value, list(members)) for value, members in groupby(ordered, key=itemgetter(name))]
 
 
-def _styled(figure: go.Figure, x: str | None, y: str | None, height: int = 380, **layout) -> go.Figure:
+def styled(figure: go.Figure, x: str | None, y: str | None, height: int = 380, **layout) -> go.Figure:
+    """The figure in the look of all charts; ``x`` and ``y`` are the axes' titles."""
     figure.update_layout(
         template="plotly_white",
         height=height,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from urllib.parse import quote
 
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
@@ -23,7 +25,7 @@ def write_report(lake: Lake, out: str, reveal: bool = False) -> str:
     Private values in examples are masked unless ``reveal``.
     """
     folder = Path(out)
-    page = render(figures(lake, reveal))
+    page = render(figures(lake, reveal), _docs_link(lake, folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "index.html").write_text(page, encoding="utf-8")
@@ -32,8 +34,14 @@ def write_report(lake: Lake, out: str, reveal: bool = False) -> str:
     return str(folder / "index.html")
 
 
-def render(shown: Figures) -> str:
-    """The whole page as text."""
+def _docs_link(lake: Lake, out: Path) -> str:
+    """The Data Docs' address as seen from the page; empty where the lake has none."""
+    docs = Path(lake.folder, "quality", "data_docs", "index.html")
+    return os.path.relpath(docs, out.absolute()) if docs.is_file() else ""
+
+
+def render(shown: Figures, docs: str = "") -> str:
+    """The whole page as text. ``docs``: where the Data Docs are, relative to the page; empty: nowhere."""
     template = files("deadletter.report").joinpath("page.html").read_text(encoding="utf-8")
     return Template(template).substitute(
         headline="".join(
@@ -49,6 +57,12 @@ def render(shown: Figures) -> str:
         ),
         health=table(shown.health, ("place", "tenant", "posted", "claimed", "settled", "dead_lettered")),
         discrepancies=table(shown.discrepancies, ("place", "kind", "n", "example")),
+        quality_runs=chart(shown.quality_runs, charts.failing_rules),
+        quality_rules=table(
+            shown.quality_rules,
+            ("table_name", "rule", "severity", "runs", "last_failed", "observed", "expected", "then"),
+        ),
+        docs=f'<p><a href="{escape(quote(docs))}">Every rule of the latest runs (Data Docs)</a></p>' if docs else "",
         quarantine=table(shown.quarantine, ("system", "reason", "n", "example")),
         plotly=_plotly_script(),
     )
@@ -89,6 +103,10 @@ HEADINGS = {
     "expired_unseen": "expired unseen",
     "delayed": "posted with a delay",
     "kind": "what differs",
+    "table_name": "table",
+    "runs": "failed in runs",
+    "last_failed": "last failed (UTC)",
+    "then": "what happened then",
 }
 
 

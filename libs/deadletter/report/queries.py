@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
+from deadletter.parallel import together
+from deadletter.silver.quarantine import waiting
+from deadletter.steps.release import quarantined
 
 MOST_ROWS = 500
 """Rows of one figure that a page can bear."""
 MOST_PATTERNS = 20
+MOST_RUNS = 100
 BUCKETS = (("minute", 3 * 3600), ("hour", 5 * 86400), ("day", 400 * 86400), ("month", None))
 """Width of a bar in time, and the longest span in seconds it is used for."""
 
@@ -30,23 +35,29 @@ class Figures:
     health: list[dict]
     discrepancies: list[dict]
     quarantine: list[dict]
+    quality_runs: list[dict]
+    quality_rules: list[dict]
 
 
 def figures(lake: Lake, reveal: bool = False) -> Figures:
     """Read the report's figures from the lake; ``reveal`` shows private values in the patterns' examples."""
     dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
     bucket = bucket_of(dead)
-    return Figures(
-        headline=_headline(lake, dead),
-        bucket=bucket,
-        over_time=_rows(_over_time(dead, bucket)),
-        by_reason=_rows(dead.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")),
-        survival=_rows(lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")),
-        patterns=_rows(_patterns(lake, dead, reveal)),
-        health=_rows(_health(lake)),
-        discrepancies=_rows(_discrepancies(lake)),
-        quarantine=_rows(_quarantine(lake)),
-    )
+    by_reason = dead.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
+    survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")
+    read = {
+        "headline": partial(_headline, lake, dead),
+        "over_time": lambda: _rows(_over_time(dead, bucket)),
+        "by_reason": lambda: _rows(by_reason),
+        "survival": lambda: _rows(survival),
+        "patterns": lambda: _rows(_patterns(lake, dead, reveal)),
+        "health": lambda: _rows(_health(lake)),
+        "discrepancies": lambda: _rows(_discrepancies(lake)),
+        "quarantine": lambda: _rows(_quarantine(lake)),
+        "quality_runs": lambda: _rows(_quality_runs(_metrics(lake))),
+        "quality_rules": lambda: _rows(_quality_rules(_metrics(lake))),
+    }
+    return Figures(bucket=bucket, **dict(zip(read, together(read.values()), strict=True)))
 
 
 def place() -> Column:
@@ -84,7 +95,7 @@ def _headline(lake: Lake, dead: DataFrame) -> dict:
         "messages": state.count(),
         "dead letters": dead.count(),
         "patterns": lake.read(tables.POISON_PATTERNS).count(),
-        "events in quarantine": lake.read(tables.QUARANTINE).count(),
+        "events in quarantine": quarantined(lake).where(waiting()).count(),
     }
 
 
@@ -135,9 +146,45 @@ def _discrepancies(lake: Lake) -> DataFrame:
 
 
 def _quarantine(lake: Lake) -> DataFrame:
-    broken = lake.read(tables.QUARANTINE).select("system", F.explode("reasons").alias("reason"), "raw")
+    broken = quarantined(lake).where(waiting()).select("system", F.explode("reasons").alias("reason"), "raw")
     return (
         broken.groupBy("system", "reason")
         .agg(_count(), F.min(F.substring("raw", 1, 300)).alias("example"))
         .orderBy(F.desc("n"), "system", "reason")
+    )
+
+
+def _metrics(lake: Lake) -> DataFrame:
+    """``gold.quality_metrics``; no rows in a lake of an earlier version, which has no such table."""
+    if lake.exists(tables.QUALITY_METRICS):
+        return lake.read(tables.QUALITY_METRICS)
+    return lake.spark.createDataFrame([], ", ".join(f"{c.name} {c.type}" for c in tables.QUALITY_METRICS.columns))
+
+
+def _quality_runs(metrics: DataFrame) -> DataFrame:
+    """How many rules failed in each of the newest runs, by severity: ``time, severity, n``; 0 where all held."""
+    newest = metrics.select("run_id", "judged_at").distinct().orderBy(F.desc("judged_at")).limit(MOST_RUNS)
+    return (
+        metrics.join(newest.select("run_id"), "run_id", "left_semi")
+        .groupBy(F.col("judged_at").alias("time"), "severity")
+        .agg(F.count_if(~F.col("passed")).alias("n"))
+        .orderBy("time", "severity")
+    )
+
+
+def _quality_rules(metrics: DataFrame) -> DataFrame:
+    """The rules that ever failed: in how many runs, when last, and what was found then. The latest come first."""
+    last = F.max_by(F.struct("observed", "expected", "failing", "refused"), "judged_at")
+    return (
+        metrics.where(~F.col("passed"))
+        .groupBy("table_name", "rule", "severity")
+        .agg(F.count_distinct("run_id").alias("runs"), F.max("judged_at").alias("last_failed"), last.alias("last"))
+        .select(
+            *("table_name", "rule", "severity", "runs", "last_failed", "last.observed", "last.expected"),
+            F.expr(
+                "CASE WHEN last.refused THEN 'in quarantine'"
+                " WHEN severity = 'critical' THEN 'run stopped' ELSE 'told' END"
+            ).alias("then"),
+        )
+        .orderBy(F.desc("last_failed"), "table_name", "rule")
     )

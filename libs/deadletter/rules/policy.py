@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.rules import rabbitmq
 from deadletter.tables import QUEUE_KEY
 
 HISTORY_FIELDS = (
@@ -21,12 +22,41 @@ HISTORY_FIELDS = (
     "default_ttl",
     "default_delay",
     "consumer",
+    "queue_type",
+    "ignored_limit",
 )
 
 
 def histories(policies: DataFrame) -> DataFrame:
-    """One row a queue with ``policies``: its history in time order."""
-    return policies.groupBy(*QUEUE_KEY).agg(F.array_sort(F.collect_list(F.struct(*HISTORY_FIELDS))).alias("policies"))
+    """One row a queue with ``policies``: its history in time order.
+
+    RabbitMQ's policies for a whole vhost are in the history of each queue that they hold for.
+    """
+    typed = policies.withColumns(
+        {
+            "queue_type": F.get_json_object("attributes", "$.queue_type"),
+            "ignored_limit": F.lit(None).cast("bigint"),
+        }
+    )
+    shared = typed.where(F.col("kind").isin(*rabbitmq.SHARED_KINDS))
+    flag = F.min(F.when(F.col("kind") == "feature_flag", F.struct("valid_from", "event_id")))
+    change = F.when(F.col("kind") != "feature_flag", rabbitmq.change())
+    by_vhost = shared.groupBy("system", "tenant").agg(F.collect_list(change).alias("changes"), flag.alias("flag"))
+    everywhere = shared.where(F.col("tenant") == rabbitmq.EVERY).agg(flag.alias("broker_flag"))
+    own = (
+        typed.where(F.col("queue") != rabbitmq.EVERY)
+        .groupBy(*QUEUE_KEY)
+        .agg(F.array_sort(F.collect_list(F.struct(*HISTORY_FIELDS))).alias("own"))
+    )
+    none = F.array().cast(by_vhost.schema["changes"].dataType)
+    effective = rabbitmq.effective_history(
+        F.col("own"), F.coalesce("changes", none), F.coalesce("flag", "broker_flag"), F.col("queue")
+    )
+    return (
+        own.join(by_vhost, ["system", "tenant"], "left")
+        .crossJoin(everywhere)
+        .select(*QUEUE_KEY, F.when(F.col("system") == "rabbitmq", effective).otherwise(F.col("own")).alias("policies"))
+    )
 
 
 def policy_at(policies: Column, time: Column) -> Column:

@@ -138,7 +138,7 @@ class StoredMessage:
             return
         self.ttl = dead_letter_ttl
         if self.habits.dead_letter_ttl_counts:
-            self.expires = time + dead_letter_ttl * SECOND
+            self.expires = seconds(time) + dead_letter_ttl * SECOND
 
     @property
     def gone_at(self) -> int:

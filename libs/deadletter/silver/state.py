@@ -52,9 +52,13 @@ def distinct_rows(facts: DataFrame, table: tables.Table) -> DataFrame:
 
 def quarantine(events: DataFrame) -> DataFrame:
     """Rows of ``silver.quarantine``: the events that broke a rule, one row an event."""
+    return united(events.where(F.size("reasons") > 0))
+
+
+def united(refused: DataFrame) -> DataFrame:
+    """One row an event with the reasons of all its rows; ``refused`` has the columns of ``silver.quarantine``."""
     return (
-        events.where(F.size("reasons") > 0)
-        .groupBy("event_id")
+        refused.groupBy("event_id")
         .agg(
             F.min("system").alias("system"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_list("reasons")))).alias("reasons"),

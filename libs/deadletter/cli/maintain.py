@@ -1,0 +1,23 @@
+"""``deadletter maintain``: keep the tables' files few and the old ones gone."""
+
+from __future__ import annotations
+
+import click
+
+from deadletter.cli.common import lake_option, open_lake, teller
+from deadletter.maintenance import SHORTEST_RETENTION, maintain
+
+
+@click.command("maintain")
+@lake_option
+@click.option(
+    "--retain-hours",
+    type=click.IntRange(min=SHORTEST_RETENTION),
+    default=SHORTEST_RETENTION,
+    show_default=True,
+    help="How long replaced files stay, so that readers can finish and time travel works.",
+)
+def maintain_command(lake_root: str, retain_hours: int) -> None:
+    """Write each table's small files together (OPTIMIZE) and delete replaced ones (VACUUM). Rows stay the same."""
+    for told in maintain(open_lake(lake_root), retain_hours, teller()):
+        click.echo(f"{told.table}: {told.files_before} files became {told.files_after}")

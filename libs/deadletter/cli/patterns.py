@@ -1,0 +1,227 @@
+"""``deadletter patterns``: what poison messages share, and what people decide about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+
+import click
+
+from deadletter.cli.common import lake_option, open_lake, parse_time, teller
+from deadletter.errors import UsageError
+from deadletter.gold.decisions import ALONG
+from deadletter.lake import Lake
+
+
+@click.group()
+def patterns() -> None:
+    """List and show patterns of dead letters; resolve, mute, merge or split them."""
+
+
+@patterns.command("list")
+@lake_option
+@click.option("--all", "everything", is_flag=True, help="Muted ones too.")
+@click.option("--status", metavar="S", help="new, ongoing, quiet, resolved or regressed.")
+@click.option("--run", "run_id", metavar="ID", help="What an old run saw, by its MLflow id.")
+@click.option("--against", metavar="ID", help="With --run: how that differs from another run.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def list_(
+    lake_root: str, everything: bool, status: str | None, run_id: str | None, against: str | None, as_json: bool
+) -> None:
+    """List the patterns, the one with most dead letters first."""
+    if against and not run_id:
+        raise UsageError("--against goes with --run: it names the run to compare that one with")
+    told = _of_run(lake_root, run_id, against) if run_id else _of_lake(lake_root, everything, status)
+    for row in told:
+        change = f" ({row['change']:+,})" if "change" in row else ""
+        line = f"{row['pattern_id']}  {row['dead_letters']:>8,}{change}  {row['status']:<9} {row['template']}"
+        click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
+    if not told and not as_json:
+        click.echo("No pattern.", err=True)
+
+
+def _of_run(lake_root: str, run_id: str, against: str | None) -> list[dict]:
+    from deadletter.tracking import compared, patterns_of
+
+    folder = Lake(None, lake_root).folder
+    seen = patterns_of(folder, run_id)
+    return compared(patterns_of(folder, against), seen) if against else seen
+
+
+def _of_lake(lake_root: str, everything: bool, status: str | None) -> list[dict]:
+    from pyspark.sql import functions as F
+
+    from deadletter import tables
+
+    rows = open_lake(lake_root).read(tables.POISON_PATTERNS)
+    rows = rows if everything else rows.where("NOT muted")
+    rows = rows.where(F.col("status") == status) if status else rows
+    return _plain(rows.orderBy(F.desc("dead_letters"), "pattern_id"))
+
+
+@patterns.command()
+@click.argument("pattern")
+@lake_option
+@click.option("--reveal", is_flag=True, help="Show private values in the example instead of masking them.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
+    """Show a pattern: an example, how it differs from healthy messages, where it is concentrated, its trend."""
+    from pyspark.sql import functions as F
+
+    from deadletter import tables, triage
+
+    lake = open_lake(lake_root)
+    name = triage.find(lake, pattern)
+    row = _plain(lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == name))[0]
+    if reveal:
+        key = [F.col(part) == value for part, value in row["example"].items()]
+        dead = lake.read(tables.DEAD_LETTERS).where(F.col("pattern_id") == name)
+        for test in key:
+            dead = dead.where(test)
+        row["example_payload"] = dead.first()["payload"]
+    former = lake.read(tables.PATTERN_ALIASES).where(F.col("pattern_id") == name).orderBy("alias").limit(20)
+    row["former_ids"] = [alias["alias"] for alias in former.collect()]
+    names = {name, *row["former_ids"]}
+    row["decisions"] = [made for made in triage.decisions(lake) if made["pattern_id"] in names]
+    if as_json:
+        click.echo(json.dumps(row, ensure_ascii=False, default=lambda time: time.isoformat()))
+    else:
+        print_pattern(row)
+
+
+def _plain(df) -> list[dict]:
+    """Rows as JSON has them."""
+    from pyspark.sql import functions as F
+
+    options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+    return [json.loads(row[0]) for row in df.select(F.to_json(F.struct("*"), options)).toLocalIterator()]
+
+
+def print_pattern(row: dict) -> None:
+    """Print a pattern for a person."""
+    from deadletter.report.page import pretty
+
+    click.secho(f"Pattern {row['pattern_id']}: {row['template']}", bold=True)
+    muted = ", muted" if row["muted"] else ""
+    click.echo(f"  {row['dead_letters']:,} dead letters, {row['status']}{muted}, by {row['kind']}")
+    click.echo(f"  first {row['first_seen']}, last {row['last_seen']}")
+    click.echo(f"  in {', '.join(row['queues'])}")
+    _section("How it differs from healthy messages", row["differences"], "{dead_letters:>8,}  {difference}")
+    told = "{what} {value}: {dead_letters:,} dead letters, {share:.0%} here, {expected_share:.0%} expected"
+    _section("Concentrated in", [row | {"times": _times(row)} for row in row["concentrated_in"]], told + "{times}")
+    _section("Deaths an hour", row["trend"], "{hour}  {dead_letters:>8,}")
+    member = row["example"]
+    click.echo(f"Example: message {member['message_id']} of {member['system']} {member['queue']}")
+    click.echo("  " + pretty(row["example_payload"]).replace("\n", "\n  "))
+    _section("Former ids", [{"id": name} for name in row["former_ids"]], "{id}")
+    _section("Decisions", row["decisions"], "{decided_at:%Y-%m-%d %H:%M} {action} by {decided_by}: {why}")
+
+
+def _times(row: dict) -> str:
+    return f", {row['lift']} times as often" if row["lift"] else ", nobody else has it"
+
+
+def _section(title: str, rows: list[dict], line: str) -> None:
+    if rows:
+        click.echo(title + ":")
+        for row in rows:
+            click.echo("  " + line.format(**row))
+
+
+def _decision(act: Callable) -> Callable:
+    """The arguments of every decision."""
+    options = (
+        click.argument("pattern"),
+        lake_option,
+        click.option("--by", required=True, metavar="WHO", help="Who decides."),
+        click.option("--why", required=True, metavar="TEXT", help="Why."),
+        click.option("--at", metavar="ISO8601", help="When it takes effect; default: the lake's as_of."),
+    )
+    for option in reversed(options):
+        act = option(act)
+    return act
+
+
+def _decide(
+    pattern: str, lake_root: str, action: str, by: str, why: str, at: str | None, into: str | None = None, **more
+) -> None:
+    """Write a decision down and bring the gold tables up to date with it."""
+    from deadletter import triage
+
+    lake = open_lake(lake_root)
+    lake.create_missing()
+    with lake.lock():
+        as_of = _as_of(lake)
+        name, taken_out = triage.find(lake, pattern), action == "split" and not more.get("along")
+        name = triage.merged_id(lake, pattern) or name if taken_out else name
+        target = triage.find(lake, into) if into else None
+        if target == name:
+            raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
+        triage.decide(lake, name, action, by, why, parse_time(at) or as_of, target=target, **more)
+        moves = action in ("merge", "split")  # these move dead letters from pattern to pattern
+        if not moves:
+            triage.rejudge(lake, as_of)
+    if moves:
+        _derive(lake, as_of)
+    click.echo(f"{action} {name}" + (f" into {target}" if target else "") + f": {why} ({by})")
+
+
+def _as_of(lake: Lake) -> datetime:
+    done = lake.progress("gold")
+    if done is None or done.as_of is None:
+        raise UsageError(f"{lake.root}: no run has finished here yet")
+    return done.as_of
+
+
+def _derive(lake: Lake, as_of: datetime) -> None:
+    from deadletter.steps import gold
+    from deadletter.steps.quality import gated
+
+    tell = teller()
+    with gated(lake, tell) as gate:
+        gold.derive(lake, gate, as_of, tell=tell)
+
+
+@patterns.command()
+@_decision
+def resolve(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> None:
+    """Say that PATTERN is done with; a death after that makes it regressed."""
+    _decide(pattern, lake_root, "resolve", by, why, at)
+
+
+@patterns.command()
+@_decision
+def reopen(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> None:
+    """Take a resolution back."""
+    _decide(pattern, lake_root, "reopen", by, why, at)
+
+
+@patterns.command()
+@_decision
+def mute(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> None:
+    """Leave PATTERN out of lists. It is still counted."""
+    _decide(pattern, lake_root, "mute", by, why, at)
+
+
+@patterns.command()
+@_decision
+def unmute(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> None:
+    """Show a muted PATTERN again."""
+    _decide(pattern, lake_root, "unmute", by, why, at)
+
+
+@patterns.command()
+@_decision
+@click.option("--into", required=True, metavar="ID", help="The pattern it becomes part of.")
+def merge(pattern: str, lake_root: str, by: str, why: str, at: str | None, into: str) -> None:
+    """Make PATTERN part of another one; its id becomes a former id of that."""
+    _decide(pattern, lake_root, "merge", by, why, at, into=into)
+
+
+@patterns.command()
+@_decision
+@click.option("--along", type=click.Choice(sorted(ALONG)), help="Make a pattern of each queue, error or deviation.")
+def split(pattern: str, lake_root: str, by: str, why: str, at: str | None, along: str | None) -> None:
+    """Split PATTERN along something; without --along: take a merged one out again, or end a split."""
+    _decide(pattern, lake_root, "split", by, why, at, along=along)

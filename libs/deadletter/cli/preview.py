@@ -1,0 +1,134 @@
+"""``deadletter preview``: what another limit or delay would have done."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from deadletter.cli.common import lake_option, open_lake
+from deadletter.errors import UsageError
+
+
+@click.command()
+@lake_option
+@click.option("--system", required=True, type=click.Choice(["zaqar", "rabbitmq", "pulsar"]), help="The broker.")
+@click.option("--queue", required=True, metavar="Q", help="The queue; a Pulsar topic with or without its prefix.")
+@click.option("--subscription", metavar="X", help="Pulsar: one subscription; default: all of the topic's together.")
+@click.option("--tenant", metavar="T", help="Zaqar project, vhost, tenant/namespace; default: all together.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="A delivery limit, in the broker's own terms.")
+@click.option("--delay", type=click.IntRange(min=0), metavar="SECONDS", help="Zaqar: a default delay.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def preview(
+    lake_root: str,
+    system: str,
+    queue: str,
+    subscription: str | None,
+    tenant: str | None,
+    limit: int | None,
+    delay: int | None,
+    as_json: bool,
+) -> None:
+    """Tell what a delivery limit, or a Zaqar delay, would have done to the recorded history.
+
+    False deaths, deaths earlier and claims saved, messages saved, by pattern; the share of messages that is
+    unsettled after each delivery; and the limit that this speaks for.
+    """
+    _check(system, limit, delay)
+    from deadletter.whatif.history import Choice
+    from deadletter.whatif.preview import preview_delay, preview_limit, recorded
+
+    found = recorded(open_lake(lake_root), Choice(system, queue, tenant, subscription))
+    told = {"system": system, "as_of": found.as_of.isoformat(), "places": found.places}
+    if limit is not None:
+        told |= preview_limit(found, system, limit)
+    if delay is not None:
+        told["delayed"] = preview_delay(found, delay)
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        print_preview(told)
+
+
+def _check(system: str, limit: int | None, delay: int | None) -> None:
+    if limit is None and delay is None:
+        raise UsageError("say what to try: --limit N, or --delay SECONDS for a Zaqar queue")
+    if delay is not None and system != "zaqar":
+        raise UsageError("--delay goes with --system zaqar: only its queues have a default delay")
+    if system == "zaqar" and limit == 0:
+        raise UsageError("--limit 0: Zaqar's _max_claim_count is at least 1")
+
+
+def print_preview(told: dict) -> None:
+    """Print a preview for a person."""
+    click.secho(f"{told['system']} until {told['as_of']}", bold=True)
+    for place in told["places"]:
+        name = " ".join(filter(None, (place["tenant"], place["queue"], place["subscription"])))
+        limits = ", ".join(map(str, place["limits"])) or "none"
+        click.echo(f"  {name}: {place['messages']:,} messages delivered, limits so far: {limits}")
+    if "limit" in told:
+        print_limit(told)
+    if "delayed" in told:
+        print_delay(told["delayed"])
+
+
+def print_limit(told: dict) -> None:
+    """Print what a limit would have done."""
+    click.secho(f"\nWith a limit of {told['limit']} ({told['deliveries_allowed']} deliveries)", bold=True)
+    saved = told["messages_saved"]
+    lines = {
+        "false deaths (died, yet succeeded later in truth)": told["false_deaths"],
+        "deaths earlier": told["deaths_earlier"],
+        "claims saved by them": told["claims_saved"],
+        "deaths as before": told["deaths_unchanged"],
+        "deaths put off": told["deaths_put_off"],
+        "  of these saved in the end, estimated": "not known: nobody was given more" if saved is None else saved,
+        "would be dead, outcome not known": told["deaths_outcome_unknown"],
+        "still open, no delivery left": told["at_limit"],
+    }
+    for name, value in lines.items():
+        click.echo(f"  {name}: {value:,}" if isinstance(value, int) else f"  {name}: {value}")
+    _print_table(
+        "By pattern",
+        told["by_pattern"],
+        ("pattern_id", "template", "dead_letters", "deaths_earlier", "claims_saved", "deaths_put_off"),
+    )
+    _print_table(
+        "Not settled after delivery k (Kaplan-Meier)",
+        told["survival"],
+        ("delivery", "reached", "settled", "censored", "unsettled", "low", "high"),
+    )
+    advised = told["recommended"]
+    click.secho(f"\nRecommended limit: {advised['limit'] if advised['limit'] is not None else 'none'}", bold=True)
+    click.echo(f"  {advised['reason']}")
+
+
+def print_delay(told: dict) -> None:
+    """Print what a delay would have done."""
+    click.secho(f"\nWith a default delay of {told['delay']} s", bold=True)
+    lines = {
+        "claims that would have come later": told["claims_put_off"],
+        "  of messages": told["messages_put_off"],
+        "  followed by another claim of the same message (saved)": told["retries_saved"],
+        "messages that died before their delay was over": told["deaths_within_delay"],
+        "messages settled before it (they would have waited)": told["settled_within_delay"],
+        "messages whose TTL is shorter than the delay (never claimable)": told["never_claimable"],
+        "messages whose post was not seen (left out)": told["posts_not_seen"],
+    }
+    for name, value in lines.items():
+        click.echo(f"  {name}: {value:,}")
+    click.echo(f"  first claims later by {told['seconds_waited']:,.0f} s in sum")
+    if told["warning"]:
+        click.echo(f"  {told['delay']} s is {told['warning']}")
+
+
+def _print_table(title: str, rows: list[dict], names: tuple[str, ...]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left")
+    for name in names:
+        shown.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "pattern_id")
+    for row in rows[:50]:
+        shown.add_row(*["" if row[name] is None else str(row[name]) for name in names])
+    Console().print(shown)

@@ -1,0 +1,181 @@
+"""``deadletter quarantine``: what was refused, and the way back."""
+
+from __future__ import annotations
+
+import getpass
+import json
+
+import click
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.cli.common import lake_option, open_lake, teller
+from deadletter.cli.show import cut
+from deadletter.errors import UsageError, first_line
+from deadletter.lake import Lake
+from deadletter.silver.quarantine import by_reason, waiting
+from deadletter.steps.release import discard as put_aside
+from deadletter.steps.release import quarantined
+from deadletter.steps.release import release as judge_again
+
+SHORTEST = 8
+"""Characters of an event id that may stand for all of it."""
+TOLD = 10
+"""Events that a command names one by one."""
+
+
+@click.group()
+def quarantine() -> None:
+    """Events that a parser or a gate refused: look at them, release or discard them."""
+
+
+where_option = click.option("--where", metavar="SQL", help="All events that wait and for which this is true.")
+by_option = click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine.")
+why_option = click.option("--why", required=True, metavar="TEXT", help="Why; kept in control.quarantine_decisions.")
+
+
+@quarantine.command("list")
+@lake_option
+@where_option
+@click.option("--all", "everything", is_flag=True, help="Also events that were discarded.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def list_reasons(lake_root: str, where: str | None, everything: bool, as_json: bool) -> None:
+    """Count the events in quarantine by system and reason, each with an example."""
+    events = quarantined(open_lake(lake_root))
+    shown = _where(events if everything else events.where(waiting()), where)
+    rows = [row.asDict() for row in by_reason(shown).collect()]
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row))
+    elif not rows:
+        click.echo("nothing waits in quarantine")
+    else:
+        _print_reasons(rows)
+
+
+def _print_reasons(rows: list[dict]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    drawn = Table(title="Quarantine", caption="deadletter quarantine show EVENT_ID --lake DIR")
+    for name in ("system", "reason", "events", "example"):
+        drawn.add_column(name, justify="right" if name == "events" else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(row["system"], cut(row["reason"], 160), f"{row['events']:,}", row["example"][:12])
+    Console().print(drawn)
+
+
+@quarantine.command()
+@click.argument("event_id")
+@lake_option
+def show(event_id: str, lake_root: str) -> None:
+    """Print an event's raw line, every rule it broke, where it came from and what was decided about it."""
+    lake = open_lake(lake_root)
+    chosen = _by_ids(quarantined(lake), (event_id,))
+    row = chosen.first()
+    click.secho(f"Event {row['event_id']}", bold=True)
+    for reason in row["reasons"]:
+        click.echo(f"  reason   {reason}")
+    for place in _copies(lake, row["event_id"]):
+        click.echo(f"  from     {place['system']}  {place['source_file']}  taken in {place['taken']} UTC")
+    for made in _decisions(lake, row["event_id"]):
+        click.echo(f"  {made['decision']:<8} {made['at']} UTC by {made['who']}: {made['why']}")
+    click.echo(row["raw"])
+
+
+def _copies(lake: Lake, event_id: str) -> list:
+    copies = lake.read(tables.QUEUE_EVENTS).where(F.col("event_id") == event_id)
+    taken = F.date_format("ingested_at", "yyyy-MM-dd HH:mm:ss").alias("taken")
+    return copies.select("system", "source_file", taken).orderBy("taken", "source_file").limit(TOLD).collect()
+
+
+def _decisions(lake: Lake, event_id: str) -> list:
+    if not lake.exists(tables.QUARANTINE_DECISIONS):
+        return []
+    made = lake.read(tables.QUARANTINE_DECISIONS).where(F.col("event_id") == event_id)
+    at = F.date_format("decided_at", "yyyy-MM-dd HH:mm:ss").alias("at")
+    return made.orderBy("decided_at").select("decision", at, "who", "why").collect()
+
+
+@quarantine.command()
+@click.argument("event_ids", nargs=-1, metavar="[EVENT_ID]...")
+@lake_option
+@where_option
+@by_option
+@why_option
+def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: str | None, why: str) -> None:
+    """Judge events again after a fix: the usable ones leave quarantine and their facts are merged.
+
+    Exit code 0 also where some stay: they are named with the reasons they have now.
+    """
+    _one_of(event_ids, where)
+    tell = teller()
+    tell("starting Spark")
+    lake = open_lake(lake_root)
+    chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
+    count = chosen.count()
+    if count:
+        summary = judge_again(lake, chosen, who or getpass.getuser(), why, tell)
+        for warning in summary.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    still = lake.read(tables.QUARANTINE).join(chosen.select("event_id"), "event_id", "left_semi")
+    staying = still.count() if count else 0
+    click.echo(f"{count - staying:,} of {count:,} events released; {staying:,} stay in quarantine")
+    for row in still.orderBy("event_id").limit(TOLD).collect() if staying else []:
+        click.echo(f"  {row['event_id'][:12]}  {cut('; '.join(row['reasons']), 200)}")
+
+
+@quarantine.command()
+@click.argument("event_ids", nargs=-1, metavar="[EVENT_ID]...")
+@lake_option
+@where_option
+@by_option
+@why_option
+def discard(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: str | None, why: str) -> None:
+    """Acknowledge events as unusable: they leave the list, their raw lines stay in bronze."""
+    _one_of(event_ids, where)
+    lake = open_lake(lake_root)
+    chosen = _chosen(lake, event_ids, where).select("event_id")
+    count = chosen.count()
+    if count:
+        put_aside(lake, chosen, who or getpass.getuser(), why)
+    click.echo(f"{count:,} events discarded")
+
+
+def _one_of(event_ids: tuple[str, ...], where: str | None) -> None:
+    if bool(event_ids) == bool(where):
+        raise UsageError("which events? Give their EVENT_IDs or --where SQL, one of the two")
+
+
+def _chosen(lake: Lake, event_ids: tuple[str, ...], where: str | None) -> DataFrame:
+    events = quarantined(lake)
+    return _by_ids(events, event_ids) if event_ids else _where(events.where(waiting()), where)
+
+
+def _by_ids(events: DataFrame, event_ids: tuple[str, ...]) -> DataFrame:
+    """The events with these ids, or with ids that begin so; each must name exactly one."""
+    short = [given for given in event_ids if len(given) < SHORTEST]
+    if short:
+        raise UsageError(f"{short[0]}: give at least {SHORTEST} characters of an event's id")
+    starts = F.array(*[F.lit(given) for given in event_ids])
+    chosen = events.where(F.exists(starts, lambda start: F.startswith(F.col("event_id"), start)))
+    found = [row["event_id"] for row in chosen.select("event_id").collect()]
+    for given in event_ids:
+        meant = [event_id for event_id in found if event_id.startswith(given)]
+        if len(meant) != 1:
+            several = f"{len(meant)} events' ids begin so; give more of it" if meant else "no such event in quarantine"
+            raise UsageError(f"{given}: {several}")
+    return chosen
+
+
+def _where(events: DataFrame, where: str | None) -> DataFrame:
+    if not where:
+        return events
+    try:
+        found = events.where(where)
+        found.schema  # noqa: B018 - over Spark Connect a mistake shows only when the plan is looked at
+    except PySparkException as error:
+        raise UsageError(f"--where {where}: {first_line(error)}") from None
+    return found

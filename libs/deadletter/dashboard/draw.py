@@ -1,0 +1,101 @@
+"""Widgets and their rows to HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import plotly.graph_objects as go
+from markdown_it import MarkdownIt
+
+from deadletter.dashboard.definition import Widget
+from deadletter.report.charts import COLOURS, styled
+from deadletter.report.page import NOTHING, chart
+
+ROW_HEIGHT = 72
+"""Pixels of one cell's height."""
+CUT = 160
+
+
+def draw(widget: Widget, rows: list[dict]) -> str:
+    """The inside of a widget."""
+    if widget.kind == "text":
+        return MarkdownIt("js-default").render("".join(widget.lines))
+    if widget.kind == "counter":
+        return counter(widget, rows)
+    if widget.kind == "table":
+        return table(widget, rows)
+    return chart(rows, lambda some: {"pie": pie}.get(widget.kind, xy)(widget, some))
+
+
+def counter(widget: Widget, rows: list[dict]) -> str:
+    """A figure with its name."""
+    value = rows[0][widget.encodings["value"]["fieldName"]] if rows else 0
+    return f'<p class="figure">{escape(_number(value))}</p>'
+
+
+def table(widget: Widget, rows: list[dict]) -> str:
+    """The columns that the widget names, in its order and with its headings."""
+    if not rows:
+        return NOTHING
+    columns = widget.encodings["columns"]
+    head = "".join(f"<th>{escape(column['displayName'])}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(_cell(row[column['fieldName']]) for column in columns)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def pie(widget: Widget, rows: list[dict]) -> go.Figure:
+    """Shares of a whole."""
+    label, value = (widget.encodings[name]["fieldName"] for name in ("color", "angle"))
+    figure = go.Figure()
+    figure.add_pie(
+        labels=[row[label] for row in rows], values=[row[value] for row in rows], marker={"colors": COLOURS}, hole=0.5
+    )
+    return styled(figure, None, None, height=_height(widget))
+
+
+def xy(widget: Widget, rows: list[dict]) -> go.Figure:
+    """Bars, lines or areas: a series for each value of ``color``, or for each field of ``y``."""
+    x, y = widget.encodings["x"], widget.encodings["y"]
+    figure = go.Figure()
+    for number, (name, points) in enumerate(series(widget, rows)):
+        _add(figure, widget.kind, name, points, COLOURS[number % len(COLOURS)])
+    mode = {"barmode": "group" if widget.grouped else "stack"} if widget.kind == "bar" else {}
+    return styled(figure, x["displayName"], y.get("displayName"), height=_height(widget), **mode)
+
+
+def series(widget: Widget, rows: list[dict]) -> list[tuple[str, list[tuple]]]:
+    """``(name, [(x, y), ...])`` for each series, in the order in which their names first occur."""
+    x, y = widget.encodings["x"]["fieldName"], widget.encodings["y"]
+    if "fields" in y:
+        return [(f["displayName"], [(row[x], row[f["fieldName"]]) for row in rows]) for f in y["fields"]]
+    colour = widget.encodings.get("color", {}).get("fieldName")
+    found: dict[str, list[tuple]] = {}
+    for row in rows:
+        found.setdefault(str(row[colour]) if colour else y["displayName"], []).append((row[x], row[y["fieldName"]]))
+    return list(found.items())
+
+
+def _add(figure: go.Figure, kind: str, name: str, points: Sequence[tuple], colour: str) -> None:
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    if kind == "bar":
+        figure.add_bar(name=name, x=xs, y=ys, marker_color=colour)
+    elif kind == "area":
+        # between two bars of time there is nothing: a straight line would tell of deaths that were not
+        figure.add_scatter(name=name, x=xs, y=ys, line={"color": colour, "shape": "hvh"}, stackgroup="all")
+    else:
+        figure.add_scatter(name=name, x=xs, y=ys, mode="lines+markers", line={"color": colour})
+
+
+def _height(widget: Widget) -> int:
+    return widget.position[3] * ROW_HEIGHT - 60
+
+
+def _cell(value) -> str:
+    kind = ' class="number"' if isinstance(value, int) else ""
+    text = _number(value)
+    return f"<td{kind}>{escape(text if len(text) <= CUT else text[: CUT - 1] + '…')}</td>"
+
+
+def _number(value) -> str:
+    return f"{value:,}" if isinstance(value, int) else "" if value is None else str(value)

@@ -1,0 +1,92 @@
+"""A dashboard's page as HTML: filters above, widgets in a grid of six columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from html import escape
+from importlib.resources import files
+from string import Template
+from urllib.parse import urlencode
+
+from plotly.offline import get_plotlyjs
+
+from deadletter.dashboard.definition import Page, Widget
+from deadletter.dashboard.draw import ROW_HEIGHT, draw
+from deadletter.dashboard.queries import Choice, Data, conditions
+from deadletter.parallel import together
+
+
+def render(data: Data, page: Page, choice: Choice, script: str | None = None) -> str:
+    """The whole page. ``script``: where the server has plotly's script; ``None`` for a file that opens offline,
+    which has the script in it and no filters, as nobody is there to answer them."""
+    filters = data.dashboard.filters(page) if script else []
+    wanted = conditions(filters, choice)
+    drawn: dict[str, str] = {}
+
+    def fill(name: str, make: Callable[[], str]) -> None:
+        drawn[name] = make()
+
+    shown = [widget for widget in page.widgets if not widget.is_filter]
+    together(
+        [
+            *[partial(fill, w.name, partial(_draw, data, w, wanted)) for w in shown],
+            *[partial(fill, w.name, partial(control, w, data.choices(w), choice.get(w.name, ()))) for w in filters],
+        ]
+    )
+    template = files("deadletter.dashboard").joinpath("page.html").read_text(encoding="utf-8")
+    return Template(template).substitute(
+        title=escape(page.title),
+        script=f'<script src="{script}"></script>' if script else f"<script>{get_plotlyjs()}</script>",
+        nav="".join(_tab(other, page, choice, bool(script)) for other in data.dashboard.canvases()),
+        form=_form(page, "".join(drawn[widget.name] for widget in filters)) if filters else "",
+        row_height=ROW_HEIGHT,
+        widgets="".join(_framed(widget, drawn[widget.name]) for widget in shown),
+    )
+
+
+def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]]) -> str:
+    rows = [row for query in widget.queries for row in data.rows(query, wanted.get(query.dataset, ()))]
+    return draw(widget, rows)
+
+
+def _framed(widget: Widget, inside: str) -> str:
+    x, y, width, height = widget.position
+    place = f"grid-column:{x + 1}/span {width};grid-row:{y + 1}/span {height}"
+    title = f"<h2>{escape(widget.title)}</h2>" if widget.title else ""
+    return f'<section id="{escape(widget.name)}" class="{widget.kind}" style="{place}">{title}{inside}</section>'
+
+
+def _form(page: Page, controls: str) -> str:
+    name = escape(page.name)
+    return (
+        f'<form method="get"><input type="hidden" name="page" value="{name}">{controls}'
+        f'<button>Apply</button> <a href="?page={name}">Clear</a></form>'
+    )
+
+
+def _tab(other: Page, page: Page, choice: Choice, served: bool) -> str:
+    here = ' aria-current="page"' if other.name == page.name else ""
+    link = "?" + urlencode({"page": other.name, **choice}, doseq=True) if served else f"{other.name}.html"
+    return f'<a href="{escape(link)}"{here}>{escape(other.title)}</a>'
+
+
+def control(widget: Widget, offered: list[str], chosen: list[str] | tuple) -> str:
+    """A filter as a form's control. Whatever is offered or chosen is escaped.
+
+    >>> from deadletter.dashboard.definition import Widget
+    >>> widget = Widget("w", "filter-single-select", "Broker", (), (), {}, False, (0, 0, 1, 1))
+    >>> print(control(widget, ["<b>"], ["<b>"]))
+    <label>Broker <select name="w"><option value="">all</option><option selected>&lt;b&gt;</option></select></label>
+    """
+    name = escape(widget.name)
+    if widget.kind == "filter-date-range-picker":
+        low, high = chosen or ("", "")
+        bounds = "".join(f'<input type="date" name="{name}" value="{escape(value)}">' for value in (low, high))
+        return f"<fieldset><legend>{escape(widget.title)}, from and to</legend>{bounds}</fieldset>"
+    several = widget.kind == "filter-multi-select"
+    options = "" if several else '<option value="">all</option>'
+    for value in offered:
+        options += f"<option{' selected' if value in chosen else ''}>{escape(value)}</option>"
+    start = f'<select name="{name}"{" multiple" if several else ""}>'
+    return f"<label>{escape(widget.title)} {start}{options}</select></label>"

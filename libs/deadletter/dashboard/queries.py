@@ -1,0 +1,88 @@
+"""What the widgets ask, as SQL over their data sets, and the rows they get."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.dashboard.definition import Dashboard, Query, Widget
+from deadletter.lake import Lake, sql_string
+
+MOST_ROWS = 1000
+"""Rows of one widget that a page can bear."""
+Choice = Mapping[str, Sequence[str]]
+"""What is chosen: a filter's name to its values; a date range has two, either of which may be empty."""
+
+
+def query_sql(query: Query, source: str, conditions: Sequence[str] = ()) -> str:
+    """The SQL of a widget's query over the view ``source``.
+
+    >>> print(query_sql(Query("q", "d", {"place": "`place`", "n": "SUM(`n`)"}, False), "d", ["`place` IN ('a')"]))
+    SELECT `place` AS `place`, SUM(`n`) AS `n` FROM d WHERE (`place` IN ('a')) GROUP BY ALL
+    """
+    wanted = ", ".join(f"{expression} AS `{name}`" for name, expression in query.fields.items())
+    where = f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
+    return f"SELECT {wanted} FROM {source}{where}{'' if query.raw else ' GROUP BY ALL'}"
+
+
+def conditions(filters: Sequence[Widget], choice: Choice) -> dict[str, list[str]]:
+    """For each data set the SQL conditions that the chosen values put on it."""
+    found: dict[str, list[str]] = {}
+    for widget in filters:
+        values = choice.get(widget.name, ())
+        if not any(values):
+            continue
+        for query in widget.queries:
+            (expression,) = query.fields.values()
+            found.setdefault(query.dataset, []).append(_condition(widget.kind, expression, values))
+    return found
+
+
+def _condition(kind: str, expression: str, values: Sequence[str]) -> str:
+    if kind == "filter-date-range-picker":
+        low, high = values
+        bounds = [f"{expression} >= {sql_string(low)}::date"] if low else []
+        bounds += [f"{expression} < {sql_string(high)}::date + INTERVAL 1 DAY"] if high else []
+        return " AND ".join(bounds)
+    return f"{expression} IN ({', '.join(map(sql_string, values))})"
+
+
+@dataclass
+class Data:
+    """The data sets of a dashboard, run once on Spark and kept until :meth:`close`; times become text."""
+
+    lake: Lake
+    dashboard: Dashboard
+    views: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        for name, sql in self.dashboard.datasets.items():
+            self.views[name] = f"dashboard_{name}_{uuid.uuid4().hex}"
+            self.lake.query(sql).persist().createOrReplaceTempView(self.views[name])
+
+    def close(self) -> None:
+        """Let go of the data sets: a kept one would be compared with every later plan of the session."""
+        for view in self.views.values():
+            self.lake.spark.table(view).unpersist()
+            self.lake.spark.catalog.dropTempView(view)
+
+    def rows(self, query: Query, wanted: Sequence[str] = ()) -> list[dict]:
+        """The rows of a widget's query; grouped ones in the order of their first column."""
+        df = self.lake.spark.sql(query_sql(query, self.views[query.dataset], wanted))
+        if not query.raw:
+            df = df.orderBy(*df.columns)
+        return [row.asDict() for row in _readable(df).limit(MOST_ROWS).collect()]
+
+    def choices(self, widget: Widget) -> list[str]:
+        """Every value a filter offers, of all data sets it holds for."""
+        found = {str(value) for query in widget.queries for row in self.rows(query) for value in row.values()}
+        return sorted(found - {"None", ""})
+
+
+def _readable(df: DataFrame) -> DataFrame:
+    times = {name: F.date_format(f"`{name}`", "yyyy-MM-dd HH:mm:ss") for name, kind in df.dtypes if kind == "timestamp"}
+    return df.select(*[times.get(name, F.col(f"`{name}`")).alias(name) for name in df.columns])

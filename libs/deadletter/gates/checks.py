@@ -1,0 +1,107 @@
+"""What can be wrong in a suite's file, each told with its place."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from deadletter.errors import DeadletterError
+from deadletter.gates.catalogue import LIST, ROW, TYPES, Expectation, in_family
+from deadletter.gates.sql import condition
+from deadletter.gates.values import bounds_mistakes, value_mistakes
+
+SEVERITIES = ("critical", "warning", "info")
+SUITE_KEYS = {"name", "id", "expectations", "meta", "notes"}
+RULE_KEYS = {"type", "kwargs", "meta", "id", "severity", "description", "notes"}
+Columns = Mapping[str, str]
+
+
+def document_mistakes(document: Any, name: str, columns: Columns) -> list[str]:
+    """Every mistake in a suite's document, for the table ``name`` with ``columns``; empty if there is none."""
+    if not isinstance(document, dict) or not isinstance(document.get("expectations"), list):
+        return ["not a suite: an object with a list of expectations is needed"]
+    found = [f"unknown key {key}" for key in sorted(set(document) - SUITE_KEYS)]
+    if document.get("name") != name:
+        found.append(f"name is {document.get('name')!r}, not {name!r}")
+    found += [f"id: {text}" for text in _uuid(document.get("id"))]
+    seen: dict[str, int] = {}
+    for index, rule in enumerate(document["expectations"]):
+        identity = rule.get("id") if isinstance(rule, dict) else None
+        found += [f"expectations[{index}] (id {identity}): {text}" for text in rule_mistakes(rule, columns)]
+        if isinstance(identity, str) and identity in seen:
+            found.append(f"expectations[{index}] (id {identity}): the same id as expectations[{seen[identity]}]")
+        seen.setdefault(str(identity), index)
+    return found
+
+
+def rule_mistakes(rule: Any, columns: Columns) -> list[str]:
+    """Every mistake in one expectation."""
+    if not isinstance(rule, dict):
+        return ["not an object"]
+    found = [f"unknown key {key}" for key in sorted(set(rule) - RULE_KEYS)] + _uuid(rule.get("id"))
+    if rule.get("severity") not in SEVERITIES:
+        found.append(f"severity is {rule.get('severity')!r}, not one of {', '.join(SEVERITIES)}")
+    meta = rule.get("meta") if isinstance(rule.get("meta"), dict) else {}
+    missing = [key for key in ("why", "what_to_do") if not (isinstance(meta.get(key), str) and meta[key].strip())]
+    found += [f"meta.{key} is missing: a text is needed" for key in missing]
+    expectation = TYPES.get(rule["type"]) if isinstance(rule.get("type"), str) else None
+    if expectation is None:
+        return [*found, f"type {rule.get('type')!r} cannot be used in a gate. Supported: {', '.join(TYPES)}"]
+    if not isinstance(rule.get("kwargs"), dict):
+        return [*found, "kwargs is missing"]
+    return found + _kwargs(expectation, rule["kwargs"], columns)
+
+
+def _uuid(value: Any) -> list[str]:
+    try:
+        uuid.UUID(value)
+    except (ValueError, TypeError, AttributeError):
+        return [f"the id {value!r} is no UUID; a rule keeps one id for life"]
+    return []
+
+
+def _kwargs(expectation: Expectation, kwargs: dict[str, Any], columns: Columns) -> list[str]:
+    allowed = expectation.allowed
+    found = [f"unknown argument {key}; it takes {', '.join(allowed)}" for key in kwargs if key not in allowed]
+    found += [f"{key} is missing" for key in (*expectation.columns, *expectation.required) if key not in kwargs]
+    if found:
+        return found
+    kinds = []
+    for name in _named(expectation, kwargs):
+        found += _column(name, expectation.family, columns)
+        kinds.append(columns.get(name, "") if isinstance(name, str) else "")
+    if found:
+        return found
+    if expectation.columns == LIST and len(set(kwargs["column_list"])) < 2 and expectation.level == ROW:
+        return ["column_list needs two columns at least"]
+    if expectation.bounds:
+        found += bounds_mistakes(kwargs, expectation, kinds)
+    for key, value in kwargs.items():
+        found += [f"{key}: {text}" for text in value_mistakes(key, value, kinds)]
+    return found + _row_condition(kwargs.get("row_condition"), columns)
+
+
+def _row_condition(tree: Any, columns: Columns) -> list[str]:
+    if tree is None:
+        return []
+    try:
+        _, named = condition(tree)
+    except DeadletterError as error:
+        return [str(error)]
+    return [f"row_condition: unknown column {name!r}" for name in named if name not in columns]
+
+
+def _named(expectation: Expectation, kwargs: dict[str, Any]) -> list:
+    values = [kwargs[key] for key in expectation.columns]
+    if expectation.columns == LIST:
+        return values[0] if isinstance(values[0], list) and values[0] else [None]
+    return values
+
+
+def _column(name: Any, family: str, columns: Columns) -> list[str]:
+    if not isinstance(name, str) or name not in columns:
+        return [f"unknown column {name!r}; there are {', '.join(columns)}"]
+    if not in_family(columns[name], family):
+        return [f"column {name} is {columns[name]}, which this type does not work on"]
+    return []

@@ -1,0 +1,152 @@
+"""Rules judged on a whole table or batch, all of a suite in one pass of one Spark job.
+
+Rows are looked at a second time only for an example, and only where something failed.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from deadletter.errors import DeadletterError, first_line
+from deadletter.gates.catalogue import ROW, TYPES
+from deadletter.gates.examples import with_examples
+from deadletter.gates.measures import SCHEMA_TYPES, figure, holds, schema_outcome
+from deadletter.gates.outcomes import Outcome
+from deadletter.gates.rows import domain, failing
+from deadletter.gates.sql import name
+from deadletter.gates.suites import Rule, Suite
+
+QUERY = "unexpected_rows_expectation"
+
+
+def judge(
+    df: DataFrame,
+    suite: Suite,
+    tables: Mapping[str, DataFrame] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    refused: bool = False,
+) -> list[Outcome]:
+    """Judge ``df`` by every rule of its suite; one outcome a rule, in the suite's order.
+
+    ``tables``: other tables by full name, which queries read as ``layer_table``. ``parameters``: the values
+    of ``{"$PARAMETER": name}``. ``refused``: ``df`` is a batch before :func:`deadletter.gates.rows.split`, so
+    rows that break a critical row rule are taken out and stop nothing. Raises :class:`DeadletterError` where a
+    parameter or table is missing.
+    """
+    suite = suite.bind(parameters or {})
+    measured = [rule for rule in suite.rules if rule.type not in SCHEMA_TYPES]
+    with _views(df, _mentioned(suite, tables or {})) as views:
+        queries = _queries(df, suite, views)
+        row = _measure(df, suite, measured, queries)
+        outcomes = [_outcome(suite, rule, row, refused) for rule in measured]
+        outcomes = with_examples(df, suite, outcomes, queries)
+    outcomes += [schema_outcome(df, suite, rule) for rule in suite.rules if rule.type in SCHEMA_TYPES]
+    order = [rule.id for rule in suite.rules]
+    return sorted(outcomes, key=lambda outcome: order.index(outcome.rule.id))
+
+
+def _mentioned(suite: Suite, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """The tables that the suite's queries read, by the names they have there."""
+    written = {full_name.replace(".", "_"): other for full_name, other in tables.items()}
+    text = " ".join(rule.kwargs["unexpected_rows_query"] for rule in suite.rules if rule.type == QUERY)
+    return {view: other for view, other in written.items() if re.search(rf"\b{view}\b", text)}
+
+
+@contextmanager
+def _views(df: DataFrame, tables: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
+    """Views of their own for the batch and the other tables: names as queries write them, to names in Spark."""
+    frames = {"{batch}": df} | dict(tables)
+    views = {written: f"gate_{uuid.uuid4().hex}" for written in frames}
+    for written, frame in frames.items():
+        frame.createOrReplaceTempView(views[written])
+    try:
+        yield views
+    finally:
+        for view in views.values():
+            df.sparkSession.catalog.dropTempView(view)
+
+
+def is_counted(rule: Rule) -> bool:
+    """Whether its failing rows can be told one by one."""
+    return TYPES[rule.type].level == ROW or rule.type == "expect_column_distinct_values_to_be_in_set"
+
+
+def _measure(df: DataFrame, suite: Suite, rules: list[Rule], queries: dict[str, DataFrame]) -> dict[str, Any]:
+    """One row with every rule's figures: ``rows_<id>``, ``failing_<id>``, ``figure_<id>``, ``holds_<id>``."""
+    parts = [df.selectExpr("count(1) AS total", *[text for rule in rules for text in _figures(suite, rule)])]
+    parts += [_duplicates(df, rule) for rule in rules if TYPES[rule.type].across]
+    parts += [found.selectExpr(f"count(1) AS `failing_{rule_id}`") for rule_id, found in queries.items()]
+    try:
+        return reduce(DataFrame.crossJoin, parts).first().asDict()
+    except PySparkException as error:
+        raise DeadletterError(f"{suite.name}: its suite cannot be judged: {first_line(error)}") from error
+
+
+def _figures(suite: Suite, rule: Rule) -> list[str]:
+    """The aggregates of one rule, as SQL."""
+    if is_counted(rule):
+        counted = [f"count_if({failing(rule, suite.columns)}) AS `failing_{rule.id}`"]
+        # a share is of the rows the rule looks at; elsewhere all rows will do, and each count costs
+        return counted + ([f"count_if({domain(rule)}) AS `rows_{rule.id}`"] if "mostly" in rule.kwargs else [])
+    if TYPES[rule.type].across or rule.type == QUERY:
+        return []
+    value = figure(rule)
+    return [
+        f"CAST({value} AS STRING) AS `figure_{rule.id}`",
+        f"coalesce({holds(rule, suite)}, FALSE) AS `holds_{rule.id}`",
+    ]
+
+
+def _duplicates(df: DataFrame, rule: Rule) -> DataFrame:
+    """One row with how many rows there are, and how many have the key of another one.
+
+    64-bit hashes tell the usual case, no duplicate, at a fraction of the cost of the keys themselves. Where two
+    are equal the keys may still differ, so :func:`~deadletter.gates.examples.with_examples` counts those keys exactly.
+    """
+    hashed = df.where(domain(rule)).selectExpr(f"xxhash64({', '.join(map(name, rule.columns))}) AS h")
+    return hashed.selectExpr(f"count(1) AS `rows_{rule.id}`", f"count(1) - count(DISTINCT h) AS `failing_{rule.id}`")
+
+
+def _queries(df: DataFrame, suite: Suite, views: dict[str, str]) -> dict[str, DataFrame]:
+    """The rows that each query of the suite finds, by rule id."""
+    rules = [rule for rule in suite.rules if rule.type == QUERY]
+    try:
+        return {rule.id: df.sparkSession.sql(query_text(rule, views)) for rule in rules}
+    except PySparkException as error:
+        raise DeadletterError(f"{suite.name}: a query of its suite does not work: {first_line(error)}") from error
+
+
+def query_text(rule: Rule, views: Mapping[str, str]) -> str:
+    """A rule's query with the names of tables replaced; ``{{`` and ``}}`` stand for braces, as in GX."""
+    query = rule.kwargs["unexpected_rows_query"]
+    for written, view in views.items():
+        query = query.replace(written, view) if written == "{batch}" else re.sub(rf"\b{written}\b", view, query)
+    return query.replace("{{", "{").replace("}}", "}")
+
+
+def _outcome(suite: Suite, rule: Rule, row: dict[str, Any], refused: bool) -> Outcome:
+    total, count = row["total"], row.get(f"failing_{rule.id}")
+    if count is None:
+        passed, shown = row[f"holds_{rule.id}"], row[f"figure_{rule.id}"]
+        return Outcome(suite.name, rule, passed, total, int(not passed), "no value" if shown is None else shown)
+    rows = row.get(f"rows_{rule.id}", total)
+    share = (rows - count) / rows if rows else 1.0
+    where = failing(rule, suite.columns) if is_counted(rule) else ""
+    return Outcome(
+        suite.name,
+        rule,
+        count == 0 or share >= float(rule.kwargs.get("mostly", 1)),
+        rows,
+        count,
+        f"{count:,} of {rows:,} rows" if rule.type != QUERY else f"{count:,} rows found",
+        where=where,
+        refused=refused and rule.on_rows,
+    )

@@ -1,0 +1,117 @@
+"""Messages that are not dead yet: at or near their limit, or wrong in a way that has killed others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.gold.dead_letters import payload
+from deadletter.gold.facts import SilverFacts
+from deadletter.gold.patterns import compare_payloads
+from deadletter.gold.status import message_status
+from deadletter.patterns.deviation import HEALTHY
+from deadletter.patterns.grouping import add_signature
+from deadletter.patterns.masks import MASKS, Mask
+from deadletter.rules import zaqar as rules
+from deadletter.rules.policy import policy_at
+from deadletter.tables import QUEUE_KEY
+
+OPEN = ("available", "claimed", "delayed", "outcome_unknown")
+
+
+def at_risk(
+    facts: SilverFacts,
+    dead: DataFrame,
+    profiles: DataFrame,
+    events: DataFrame,
+    masks: Sequence[Mask] = MASKS,
+) -> DataFrame:
+    """Rows of ``gold.at_risk``: open messages with at most one delivery left, or of a known pattern.
+
+    ``dead`` are rows of ``gold.dead_letters`` with ``deviation_key`` and ``pattern_id``; ``profiles`` say what
+    is usual in each queue, see :func:`deadletter.patterns.profile.profile`; ``events`` are rows of
+    ``bronze.queue_events``. What lies in a dead letter queue is not at risk, it is dead.
+    """
+    seen = _with_payload(open_messages(facts, dead), facts, events)
+    compared = compare_payloads(seen, profiles, masks)
+    known = _with_pattern(compared, dead, masks)
+    risk = (
+        F.when(F.col("deliveries_left") <= 0, "at_limit")
+        .when((F.col("deliveries_left") == 1) & (F.col("claim_count") > 0), "one_short")
+        .when(F.col("pattern_id").isNotNull(), "known_pattern")
+    )
+    return known.withColumn("risk", risk).where("risk IS NOT NULL").select(*tables.AT_RISK.column_names)
+
+
+def open_messages(facts: SilverFacts, dead: DataFrame) -> DataFrame:
+    """Every message that is neither settled, gone nor dead, with ``claim_count``, ``max_deliveries`` in force at
+    ``as_of`` and ``deliveries_left`` (null without a limit).
+
+    Zaqar moves a message at the claim after its last; RabbitMQ and Pulsar count the deliveries after the
+    first. RabbitMQ's acknowledgements are not observable: a message delivered only once counts as done.
+    """
+    policy = policy_at(F.col("policies"), F.lit(facts.as_of))
+    counted = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
+    limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
+    allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
+    done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
+    return (
+        message_status(facts, dead)
+        .where(F.col("status").isin(*OPEN) & ~done)
+        .join(facts.policies, list(QUEUE_KEY), "left")
+        .join(_dead_letter_queues(facts, dead), ["system", "tenant", "queue"], "left_anti")
+        .withColumns(
+            {"policy": policy, "claim_count": F.coalesce(counted, F.size("deliveries")).cast("bigint")},
+        )
+        .withColumns(
+            {
+                "max_deliveries": F.when(limited, F.col("policy.max_deliveries")),
+                "deliveries_left": F.when(limited, allowed - F.col("claim_count")),
+                "posted_at": F.col("posted.time"),
+                "last_delivery_at": F.try_element_at("deliveries", F.lit(-1))["time"],
+                "error": F.try_element_at(F.filter("failures", lambda f: f["error"].isNotNull()), F.lit(-1))["error"],
+            }
+        )
+    )
+
+
+def _dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
+    named = facts.policies.select(
+        "system", "tenant", F.explode(F.transform("policies", lambda p: p["dead_letter_queue"])).alias("queue")
+    )
+    used = dead.select("system", "tenant", F.col("dead_letter_queue").alias("queue"))
+    return named.unionByName(used).where("queue IS NOT NULL").distinct()
+
+
+def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
+    """Take each payload from its post; a Pulsar subscription's messages have theirs in the topic's row."""
+    post = ["system", "tenant", "queue", "message_id"]
+    posts = facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')").select(
+        *post, F.col("posted.event_id").alias("event_id"), F.col("posted.position").alias("position")
+    )
+    wanted = posts.join(messages.select(*post).distinct(), post, "left_semi")
+    body = payload(F.col("system"), F.col("raw"), F.coalesce("position", F.lit(0)))
+    raw = events.select("event_id", "raw")
+    bodies = wanted.join(raw, "event_id").groupBy(*post).agg(F.min(body).alias("payload"))
+    own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
+    return messages.where(~own_post).join(bodies, post, "left")
+
+
+def _with_pattern(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask]) -> DataFrame:
+    """Add ``pattern_id``: of the dead letters with the same error signature, else with the same deviation."""
+    signed = add_signature(compared, "error", masks)
+    by_error = _pattern_of(dead.where("signature IS NOT NULL"), "signature", "_of_error")
+    unlike = dead.where((F.col("deviation_key") != HEALTHY) & F.col("error").isNull())
+    by_payload = _pattern_of(unlike, "deviation_key", "_of_payload")
+    joined = signed.join(by_error, "signature", "left").join(by_payload, "deviation_key", "left")
+    return joined.withColumn("pattern_id", F.coalesce("_of_error", "_of_payload"))
+
+
+def _pattern_of(dead: DataFrame, key: str, name: str) -> DataFrame:
+    """The pattern that most dead letters of a key have."""
+    counted = dead.groupBy(key, "pattern_id").agg(F.count("*").alias("n"))
+    first = F.min(F.struct(-F.col("n"), F.col("pattern_id")))["pattern_id"]
+    return F.broadcast(counted.groupBy(key).agg(first.alias(name)))

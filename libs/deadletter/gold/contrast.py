@@ -1,0 +1,161 @@
+"""What sets a pattern's members apart: example, differences, where they are concentrated, their trend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from deadletter.gold.facts import SilverFacts
+from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+
+EXAMPLES = 3
+HOURS = 48
+"""Hours with deaths that a trend has, the latest ones."""
+MOST = 10
+"""Differences and concentrations that are kept of a pattern."""
+FIELDS = "(?i)(^|_)(version|host|hostname|node|server|instance|region|zone|app|client|agent|release|build)$"
+"""Names of payload fields that say where a message comes from or who made it."""
+LONGEST = 64
+LEAST, LIFT, SIGMAS = 3, 1.5, 3
+"""A value is told where it has so many times more members than expected, and more by so many members and so many
+standard deviations of a Poisson count: lift alone makes noise look like news."""
+
+
+def examples(dead: DataFrame) -> DataFrame:
+    """One row a ``pattern_id``: ``example`` (struct of a member's key), ``example_payload`` (as it is) and
+    ``example_message_ids``, the earliest three.
+
+    The representative example is the member whose payload's length is nearest to the pattern's median, the
+    earliest of these.
+    """
+    place = F.row_number().over(Window.partitionBy("pattern_id").orderBy("dead_lettered_at", *MESSAGE_KEY))
+    length = F.length(F.coalesce("payload", F.lit("")))
+    median = dead.groupBy("pattern_id").agg(F.median(length).alias("median"))
+    off = F.abs(length - F.col("median"))
+    ranked = dead.withColumn("place", place).join(F.broadcast(median), "pattern_id")
+    best = F.min_by(F.struct(*MESSAGE_KEY, "payload"), F.struct(off, "place"))
+    early = F.array_sort(F.collect_list(F.when(F.col("place") <= EXAMPLES, F.struct("place", "message_id"))))
+    found = ranked.groupBy("pattern_id").agg(best.alias("best"), early.alias("early"))
+    return found.select(
+        "pattern_id",
+        F.struct(*[F.col(f"best.{name}").alias(name) for name in MESSAGE_KEY]).alias("example"),
+        F.col("best.payload").alias("example_payload"),
+        F.transform("early", lambda member: member["message_id"]).alias("example_message_ids"),
+    )
+
+
+def differences(dead: DataFrame) -> DataFrame:
+    """One row a ``pattern_id`` with ``differences``: what is unlike healthy payloads, and in how many members."""
+    told = dead.select("pattern_id", F.explode("deviation").alias("difference"))
+    counted = told.groupBy("pattern_id", "difference").agg(F.count("*").alias("dead_letters"))
+    return _top(counted, F.struct("difference", "dead_letters"), -F.col("dead_letters"), "differences")
+
+
+def trend(dead: DataFrame) -> DataFrame:
+    """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest :data:`HOURS` hours that have any."""
+    hourly = dead.groupBy("pattern_id", F.date_trunc("hour", "dead_lettered_at").alias("hour")).agg(
+        F.count("*").alias("dead_letters")
+    )
+    newest = F.sort_array(F.collect_list(F.struct("hour", "dead_letters")), asc=False)
+    return hourly.groupBy("pattern_id").agg(F.reverse(F.slice(newest, 1, HOURS)).alias("trend"))
+
+
+def concentrated_in(dead: DataFrame, facts: SilverFacts, healthy: DataFrame) -> DataFrame:
+    """One row a ``pattern_id`` with ``concentrated_in``: consumers, producers and payload fields (hosts, versions)
+    that its members have more often than the messages of their queues.
+
+    A consumer is the one of a message's last delivery. Consumers and producers are compared with all delivered
+    messages of the queue, fields with the ``healthy`` ones (``system, tenant, queue, payload``).
+    """
+    queue = list(QUEUE_KEY[:3])
+    people = _people(facts)
+    theirs = dead.select(*MESSAGE_KEY, "pattern_id").join(people, list(MESSAGE_KEY))
+    by_people = lifts(_each(theirs, QUEUE_KEY), _each(people, QUEUE_KEY), QUEUE_KEY)
+    fields = payload_fields(F.col("payload")).alias("traits")
+    once = dead.dropDuplicates(["pattern_id", *queue, "message_id"])  # it can die in several subscriptions
+    by_field = lifts(
+        _each(once.select("pattern_id", *queue, fields), queue), _each(healthy.select(*queue, fields), queue), queue
+    )
+    row = F.struct("what", "value", "dead_letters", "share", "expected_share", "lift")
+    urgent = F.struct(F.coalesce(-F.col("lift"), F.lit(float("-inf"))), -F.col("dead_letters"))
+    return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")
+
+
+def payload_fields(payload: Column) -> Column:
+    """Short top-level values of fields called like :data:`FIELDS`: ``array<struct<what, value>>``, sorted.
+
+    >>> df = spark.createDataFrame([('{"schema_version": 3, "host": "web-1", "id": 7}',), ("no JSON",)], "p STRING")
+    >>> [[tuple(trait) for trait in row[0]] for row in df.select(payload_fields(F.col("p"))).collect()]
+    [[('host', 'web-1'), ('schema_version', '3')], []]
+    """
+    root = F.try_variant_get(F.try_parse_json(payload), "$", "map<string,variant>")
+    entries = F.filter(
+        F.map_entries(root), lambda e: e["key"].rlike(FIELDS) & ~F.schema_of_variant(e["value"]).rlike("^(OBJ|ARR)")
+    )
+    traits = F.transform(
+        entries,
+        lambda e: F.struct(e["key"].alias("what"), F.try_variant_get(e["value"], "$", "string").alias("value")),
+    )
+    short = F.filter(traits, lambda t: F.length(t["value"]) <= LONGEST)
+    # an object parsed to a map comes in no order that is promised
+    return F.coalesce(F.array_sort(short), F.array().cast("array<struct<what:string,value:string>>"))
+
+
+def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Rows of ``pattern_id, what, value, dead_letters, share, expected_share, lift`` that stand out.
+
+    ``members`` has ``pattern_id``, ``by``, ``what``, ``value``, one row a dead letter; ``everyone`` the same without
+    pattern. The expected share is the value's share in each queue, weighted by where the members are. ``lift`` is
+    null where nobody else has the value.
+    """
+    of = Window.partitionBy(*by, "what")
+    shares = everyone.groupBy(*by, "what", "value").agg(F.count("*").alias("n"))
+    shares = shares.select(*by, "what", "value", (F.col("n") / F.sum("n").over(of)).alias("usual"))
+    places = members.groupBy("pattern_id", *by, "what").agg(F.count("*").alias("here"))
+    expected = places.join(shares, [*by, "what"]).groupBy("pattern_id", "what", "value")
+    expected = expected.agg(F.sum(F.col("here") * F.col("usual")).alias("expected"))
+    total = Window.partitionBy("pattern_id", "what")
+    found = members.groupBy("pattern_id", "what", "value").agg(F.count("*").alias("dead_letters"))
+    judged = (
+        found.withColumn("all", F.sum("dead_letters").over(total))
+        .join(expected, ["pattern_id", "what", "value"], "left")
+        .withColumn("expected", F.coalesce("expected", F.lit(0.0)))
+    )
+    more = F.col("dead_letters") - F.col("expected")
+    stands_out = (F.col("dead_letters") >= LIFT * F.col("expected")) & (more >= LEAST + SIGMAS * F.sqrt("expected"))
+    return judged.where(stands_out).select(
+        "pattern_id",
+        "what",
+        "value",
+        "dead_letters",
+        F.round(F.col("dead_letters") / F.col("all"), 4).alias("share"),
+        F.round(F.col("expected") / F.col("all"), 4).alias("expected_share"),
+        F.round(F.try_divide(F.col("dead_letters"), F.col("expected")), 2).alias("lift"),
+    )
+
+
+def _people(facts: SilverFacts) -> DataFrame:
+    """Each delivered message with its consumer and producer as ``traits``."""
+    posts = facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')").select(
+        "system", "tenant", "queue", "message_id", F.col("posted.producer").alias("producer")
+    )
+    consumer = F.try_element_at("deliveries", F.lit(-1))["consumer"].alias("consumer")
+    delivered = facts.state.where(F.size("deliveries") > 0).select(*MESSAGE_KEY, consumer)
+    both = delivered.join(posts, ["system", "tenant", "queue", "message_id"], "left")
+    traits = F.array(*[F.struct(F.lit(n).alias("what"), F.col(n).alias("value")) for n in ("consumer", "producer")])
+    return both.select(*MESSAGE_KEY, traits.alias("traits"))
+
+
+def _each(df: DataFrame, by: Sequence[str]) -> DataFrame:
+    """One row a trait that has a value."""
+    kept = [name for name in ("pattern_id", *by) if name in df.columns]
+    return df.select(*kept, F.explode("traits").alias("trait")).select(*kept, "trait.*").where("value IS NOT NULL")
+
+
+def _top(rows: DataFrame, value: Column, order: Column, name: str) -> DataFrame:
+    """The first :data:`MOST` rows of each pattern as an array called ``name``."""
+    ranked = F.array_sort(F.collect_list(F.struct(order.alias("order"), value.alias("row"))))
+    gathered = rows.groupBy("pattern_id").agg(F.slice(ranked, 1, MOST).alias("top"))
+    return gathered.select("pattern_id", F.transform("top", lambda entry: entry["row"]).alias(name))

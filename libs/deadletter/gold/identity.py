@@ -1,0 +1,113 @@
+"""Which pattern a dead letter belongs to, by an id that outlives the pattern's template.
+
+A template widens as more messages come: ``depot Bern is closed`` becomes ``depot <*> is closed``. So the id of a
+pattern of errors is the hash of its *earliest* member's signature, which later members do not change; the id of a
+pattern of payloads is the hash of its deviation, which does not widen. Both follow from the facts alone, so that
+the same facts give the same ids in whatever order and however many runs they came.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.gold.decisions import ALONG, Decisions
+from deadletter.patterns.linking import pattern_id
+from deadletter.tables import MESSAGE_KEY
+
+ORDER = ("dead_lettered_at", *MESSAGE_KEY)
+"""The order of a pattern's members: the earliest death first, ties by key."""
+
+
+def identified(keyed: DataFrame) -> DataFrame:
+    """Add ``pattern_id`` to dead letters with ``kind``, ``pattern_key`` and ``signature`` (of their error)."""
+    own = F.when(F.col("kind") == "error", F.col("signature")).otherwise(F.col("pattern_key"))
+    first = F.min(F.struct(*ORDER, own.alias("own")))["own"]
+    ids = keyed.groupBy("kind", "pattern_key").agg(pattern_id(first).alias("pattern_id"))
+    return keyed.drop("pattern_id").join(F.broadcast(ids), ["kind", "pattern_key"])
+
+
+def other_names(dead: DataFrame) -> DataFrame:
+    """Rows of ``alias, pattern_id``: the ids that a part of each pattern had, or would have had, on its own.
+
+    These are the hashes of its members' signatures, and of their deviations where it is one of payloads.
+    """
+    keys = F.array_compact(F.array("signature", F.when(F.col("kind") == "payload", F.col("deviation_key"))))
+    parts = dead.select("pattern_id", *ORDER, F.explode(F.transform(keys, pattern_id)).alias("alias"))
+    first = F.min(F.struct(*ORDER, F.col("pattern_id")))["pattern_id"]
+    return parts.groupBy("alias").agg(first.alias("pattern_id"))
+
+
+def successors(previous: DataFrame, dead: DataFrame) -> DataFrame:
+    """Rows of ``alias, pattern_id``: ids of ``previous`` rows of ``gold.poison_patterns`` that are gone, each with
+    the pattern that its example belongs to now. A part that people split off has no id of its own here."""
+    anchors = previous.where("part_of IS NULL").select(
+        F.col("pattern_id").alias("alias"), *[F.col(f"example.{name}") for name in MESSAGE_KEY]
+    )
+    now = dead.select(*MESSAGE_KEY, "pattern_id")
+    moved = anchors.join(now, list(MESSAGE_KEY)).select("alias", "pattern_id")
+    return moved.where("alias != pattern_id")
+
+
+def aliases(dead: DataFrame, previous: DataFrame, known: DataFrame) -> DataFrame:
+    """Rows of ``alias, pattern_id``: all former ids of the patterns in ``dead``: see :func:`other_names`, see
+    :func:`successors` of ``previous`` patterns, and those ``known`` already, followed to where their pattern
+    went. An id has one successor: the first that tells.
+    """
+    named, gone = other_names(dead), successors(previous, dead)
+    went = gone.select(F.col("alias").alias("pattern_id"), F.col("pattern_id").alias("went"))
+    moved = known.select("alias", "pattern_id").join(went, "pattern_id", "left")
+    followed = moved.select("alias", F.coalesce("went", "pattern_id").alias("pattern_id"))
+    ranked = [
+        frame.select("alias", "pattern_id", F.lit(rank).alias("rank"))
+        for rank, frame in enumerate((named, gone, followed))
+    ]
+    every = ranked[0].unionByName(ranked[1]).unionByName(ranked[2])
+    first = every.groupBy("alias").agg(F.min(F.struct("rank", "pattern_id"))["pattern_id"].alias("pattern_id"))
+    return _without_current(first, dead).join(dead.select("pattern_id").distinct(), "pattern_id", "left_semi")
+
+
+def _without_current(names: DataFrame, dead: DataFrame) -> DataFrame:
+    current = dead.select(F.col("pattern_id").alias("alias")).distinct()
+    return names.join(F.broadcast(current), "alias", "left_anti")
+
+
+def decided(dead: DataFrame, decisions: Decisions) -> DataFrame:
+    """Split and merge patterns as people decided, and add ``part_of``. Every dead letter keeps one pattern."""
+    dead = dead.withColumn("part_of", F.lit(None).cast("string"))
+    for pattern, along in sorted(decisions.split.items()):
+        dead = _split(dead, pattern, along)
+    if not decisions.merged:
+        return dead
+    merged = F.create_map(*[F.lit(part) for pair in sorted(decisions.merged.items()) for part in pair])
+    target = F.coalesce(F.try_element_at(merged, F.col("pattern_id")), F.col("pattern_id"))
+    return _one_name_each(dead.withColumn("own_id", F.col("pattern_id")).withColumn("pattern_id", target))
+
+
+def _split(dead: DataFrame, pattern: str, along: str) -> DataFrame:
+    """The part with the earliest member keeps the id."""
+    value = F.concat_ws(" ", *[F.coalesce(F.col(name), F.lit("")) for name in ALONG[along]])
+    mine = F.col("pattern_id") == pattern
+    first = dead.where(mine).agg(F.min(F.struct(*ORDER, value.alias("value")))["value"].alias("first_part"))
+    part = pattern_id(F.concat_ws("\n", F.lit(pattern), F.lit(along), value))
+    joined = dead.join(F.broadcast(first), F.lit(True), "left")
+    moved: Column = mine & (value != F.col("first_part"))
+    return joined.withColumns(
+        {
+            "template": F.when(mine, F.concat("template", F.lit(f" [{along} "), value, F.lit("]"))).otherwise(
+                F.col("template")
+            ),
+            "part_of": F.when(moved, F.lit(pattern)).otherwise(F.col("part_of")),
+            "pattern_id": F.when(moved, part).otherwise(F.col("pattern_id")),
+        }
+    ).drop("first_part")
+
+
+def _one_name_each(dead: DataFrame) -> DataFrame:
+    """Kind and template of a merged pattern are those of the pattern it was merged into, if that has members."""
+    own = F.col("own_id") == F.col("pattern_id")
+    named = dead.groupBy("pattern_id").agg(
+        F.min(F.struct((~own).alias("foreign"), *ORDER, "kind", "template", "part_of")).alias("name")
+    )
+    names = named.select("pattern_id", "name.kind", "name.template", "name.part_of")
+    return dead.drop("kind", "template", "part_of", "own_id").join(F.broadcast(names), "pattern_id")

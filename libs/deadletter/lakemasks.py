@@ -1,0 +1,40 @@
+"""The masking table of a lake: the built-in rows, after those people put into the lake."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from deadletter.lake import Lake
+from deadletter.patterns.masking import load_masks
+from deadletter.patterns.masks import MASKS, Mask
+
+FILE = "masks.json"
+"""The lake's own rows, in the lake's folder."""
+
+
+def lake_masks(lake: Lake) -> tuple[Mask, ...]:
+    """The whole table in order; :class:`UsageError` where the lake's own rows cannot be used."""
+    own = Path(lake.folder, FILE)
+    return load_masks(own) if own.exists() else MASKS
+
+
+def masks_digest(lake: Lake) -> int:
+    """A number that tells one masking table from another."""
+    return int(hashlib.sha256(repr(lake_masks(lake)).encode()).hexdigest()[:15], 16)
+
+
+def masked(lake: Lake) -> bool:
+    """Whether the gold tables were made with the lake's masking table as it is now."""
+    done = lake.progress("masks")
+    return done is not None and done.source_version == masks_digest(lake)
+
+
+def adopt_masks(lake: Lake, path: str) -> None:
+    """Make a file's rows the lake's own from now on; :class:`UsageError` where one cannot be used."""
+    rows = load_masks(path)[: -len(MASKS)]
+    Path(lake.folder).mkdir(parents=True, exist_ok=True)
+    text = json.dumps([{k: v for k, v in asdict(row).items() if k != "needs"} for row in rows], indent=2)
+    Path(lake.folder, FILE).write_text(text + "\n", encoding="utf-8")

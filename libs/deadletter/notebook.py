@@ -1,0 +1,95 @@
+"""What notebooks need to run unchanged on Databricks and on a laptop: widgets, a lake, and a way to run them.
+
+A notebook is a ``.py`` file in Databricks' source format: cells divided by ``# COMMAND ----------``, prose in
+lines that begin with ``# MAGIC``. Databricks gives it ``display``; :func:`execute` does the same here.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deadletter.errors import UsageError
+from deadletter.lake import Lake
+from deadletter.session import get_spark
+
+HEADER = "# Databricks notebook source"
+DIVIDER = re.compile(r"^# COMMAND -+$", re.MULTILINE)
+MAGIC = re.compile(r"^# MAGIC ?", re.MULTILINE)
+
+
+def widget(name: str, default: str, label: str) -> str:
+    """What the reader typed into a widget; off Databricks the variable ``DEADLETTER_<NAME>``, else ``default``.
+
+    >>> widget("queue_of_doctest", "orders", "Queue")
+    'orders'
+    """
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        from databricks.sdk.runtime import dbutils  # every Databricks runtime has it
+
+        dbutils.widgets.text(name, default, label)
+        return dbutils.widgets.get(name)
+    return os.environ.get(f"DEADLETTER_{name.upper()}", default)
+
+
+def open_lake(root: str) -> Lake:
+    """The lake at ``root``, a folder or ``catalog:NAME``, in the session that runs."""
+    if not root:
+        raise UsageError("no lake: fill in the widget 'lake', or set DEADLETTER_LAKE to a folder or catalog:NAME")
+    return Lake(get_spark(), root)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: prose or code, and what it displayed."""
+
+    source: str
+    prose: bool
+    shown: list[object] = field(default_factory=list)
+
+
+def cells(source: str) -> list[Cell]:
+    """The cells of a notebook's source.
+
+    >>> for cell in cells("# Databricks notebook source\\n# MAGIC %md\\n# MAGIC # Hello\\n\\n"
+    ...                   "# COMMAND ----------\\n\\nx = 1\\n"):
+    ...     print(cell.prose, repr(cell.source))
+    True '# Hello'
+    False 'x = 1'
+    """
+    if not source.startswith(HEADER):
+        raise UsageError(f"not a notebook: its first line is not {HEADER!r}")
+    parts = [part.strip() for part in DIVIDER.split(source.removeprefix(HEADER))]
+    return [_cell(part) for part in parts if part]
+
+
+def _cell(text: str) -> Cell:
+    prose = text.startswith("# MAGIC")
+    return Cell(MAGIC.sub("", text).removeprefix("%md").strip() if prose else text, prose)
+
+
+def execute(path: str | Path) -> list[Cell]:
+    """Run a notebook's cells in order, each with what it displayed; an error in one is raised.
+
+    A last line that is an expression is shown too, as Databricks does.
+    """
+    done = cells(Path(path).read_text(encoding="utf-8"))
+    space: dict = {"__name__": "__main__"}
+    for number, cell in enumerate(done, 1):
+        if not cell.prose:
+            space["display"] = cell.shown.append
+            _run(cell, f"{Path(path).name}, cell {number}", space)
+    return done
+
+
+def _run(cell: Cell, name: str, space: dict) -> None:
+    tree = ast.parse(cell.source, name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, name, "exec"), space)
+    if last is not None:
+        value = eval(compile(ast.Expression(last.value), name, "eval"), space)
+        if value is not None:
+            cell.shown.append(value)

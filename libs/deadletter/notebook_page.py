@@ -1,0 +1,62 @@
+"""An executed notebook as one HTML page that opens offline."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+import plotly.graph_objects as go
+from markdown_it import MarkdownIt
+from plotly.offline import get_plotlyjs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.notebook import Cell, execute
+from deadletter.report.page import NOTHING, chart, table
+
+MOST_ROWS = 50
+STYLE = """
+body { max-width: 1080px; margin: 24px auto; padding: 0 20px; color: #1d2733; font: 15px/1.5 system-ui, sans-serif; }
+pre { background: #f4f6f8; border-left: 3px solid #0072B2; padding: 8px 12px; overflow: auto; font-size: .85rem; }
+table { border-collapse: collapse; width: 100%; font-size: .85rem; }
+th, td { text-align: left; padding: 4px 10px; border-bottom: 1px solid #dfe4ea; vertical-align: top; }
+td { overflow-wrap: anywhere; } .number { text-align: right; } .wide { overflow-x: auto; }
+"""
+
+
+def write_page(path: str | Path, out: str | Path) -> Path:
+    """Run the notebook at ``path`` and write what it shows to the file ``out``."""
+    page, done = Path(out), execute(path)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(render(Path(path).stem, done), encoding="utf-8")
+    return page
+
+
+def render(title: str, done: list[Cell]) -> str:
+    """The whole page: prose, code and what the code displayed, in order."""
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<link rel="icon" href="data:,"><style>{STYLE}</style><script>{get_plotlyjs()}</script></head>'
+        f"<body>{''.join(map(_cell, done))}</body></html>"
+    )
+
+
+def _cell(cell: Cell) -> str:
+    if cell.prose:
+        return MarkdownIt("js-default").render(cell.source)
+    return f"<pre>{escape(cell.source)}</pre>" + "".join(map(_shown, cell.shown))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, go.Figure):
+        return chart([{}], lambda _: value) if value.data else NOTHING
+    if isinstance(value, DataFrame):
+        return table(_rows(value), value.columns)
+    return f"<pre>{escape(str(value))}</pre>"
+
+
+def _rows(df: DataFrame) -> list[dict]:
+    """The first rows, times as text, so that they read the same in every time zone."""
+    times = {name: F.date_format(name, "yyyy-MM-dd HH:mm:ss") for name, kind in df.dtypes if kind == "timestamp"}
+    shown = df.select(*[times.get(name, F.col(name)).alias(name) for name in df.columns])
+    return [row.asDict() for row in shown.limit(MOST_ROWS).collect()]

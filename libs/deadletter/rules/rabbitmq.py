@@ -1,0 +1,122 @@
+"""RabbitMQ by its documents: where a queue's delivery limit comes from, and what a limit kills."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+SHARED_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared", "feature_flag")
+"""Kinds of ``silver.queue_policies`` that hold for more than one queue."""
+EVERY = "*"
+"""The ``queue`` of such a row; also the ``tenant`` of what holds for the whole broker."""
+CHANGE = "struct<name:string,pattern:string,priority:bigint,`apply-to`:string>"
+
+
+def change() -> Column:
+    """A vhost's policy row as ``struct<valid_from, event_id, kind, max_deliveries, name, pattern, ...>``."""
+    told = F.from_json("attributes", CHANGE)
+    return F.struct(
+        "valid_from",
+        "event_id",
+        "kind",
+        "max_deliveries",
+        told["name"].alias("name"),
+        told["pattern"].alias("pattern"),
+        F.coalesce(told["priority"], F.lit(0)).alias("priority"),
+        F.coalesce(told["apply-to"], F.lit("all")).alias("apply_to"),
+    )
+
+
+def best_limit(changes: Column, family: str, queue: Column, time: Column) -> Column:
+    """The limit of the ``family`` of policies (``policy`` or ``operator_policy``) that holds for ``queue``.
+
+    Of the policies that are set at ``time`` and whose regular expression matches the queue's name, the one of
+    the highest priority applies, and only that one (RabbitMQ, policies); null where it sets no limit.
+
+    >>> row = spark.sql('''SELECT timestamp'2026-11-20 12:00:00' AS now, array(
+    ...     named_struct('valid_from', timestamp'2026-11-20 10:00:00', 'event_id', 'a', 'kind', 'policy',
+    ...         'max_deliveries', 10L, 'name', 'all', 'pattern', '.*', 'priority', 0L, 'apply_to', 'queues'),
+    ...     named_struct('valid_from', timestamp'2026-11-20 11:00:00', 'event_id', 'b', 'kind', 'policy',
+    ...         'max_deliveries', 3L, 'name', 'mine', 'pattern', '^ord', 'priority', 5L, 'apply_to', 'all')
+    ... ) AS changes, explode(array('orders', 'audit')) AS queue''')
+    >>> limit = best_limit(F.col("changes"), "policy", F.col("queue"), F.col("now"))
+    >>> row.select("queue", limit.alias("limit")).show()
+    +------+-----+
+    | queue|limit|
+    +------+-----+
+    |orders|    3|
+    | audit|   10|
+    +------+-----+
+    """
+    told = F.filter(changes, lambda c: c["kind"].isin(family, f"{family}_cleared") & (c["valid_from"] <= time))
+    held = F.filter(
+        told,
+        lambda c: (
+            (c["kind"] == family)
+            & c["apply_to"].isin("queues", "all")
+            & F.regexp_like(queue, c["pattern"])
+            & ~F.exists(told, lambda later: (later["name"] == c["name"]) & (_moment(later) > _moment(c)))
+        ),
+    )
+    return F.array_max(F.transform(held, _rank))["limit"]
+
+
+def _rank(change: Column) -> Column:
+    return F.struct(change["priority"].alias("priority"), change["max_deliveries"].alias("limit"))
+
+
+def counts_deliveries(queue_type: Column, flag: Column, time: Column) -> Column:
+    """Whether a limit counts in a queue of this type: in quorum queues always, in classic ones from the time on
+    when ``classic_delivery_limits`` was enabled (``flag``, null: never), in lazy ones not at all (notes).
+
+    >>> row = spark.sql("SELECT 1 AS now, 2 AS later, explode(array('quorum', 'classic', 'lazy')) AS type")
+    >>> on = counts_deliveries(F.col("type"), F.col("now"), F.col("later"))
+    >>> off = counts_deliveries(F.col("type"), F.col("later"), F.col("now"))
+    >>> row.select("type", on.alias("flag on"), off.alias("not yet")).show()
+    +-------+-------+-------+
+    |   type|flag on|not yet|
+    +-------+-------+-------+
+    | quorum|   true|   true|
+    |classic|   true|  false|
+    |   lazy|  false|  false|
+    +-------+-------+-------+
+    """
+    return (queue_type == "quorum") | ((queue_type == "classic") & F.coalesce(flag <= time, F.lit(False)))
+
+
+def effective_history(policies: Column, changes: Column, flag: Column, queue: Column) -> Column:
+    """A queue's own history with the vhost's policies in it: a step at each declaration and each policy event.
+
+    Delivery limits, proposed changes 1 to 3: a limit comes from a policy, an operator policy or the argument
+    ``x-delivery-limit``; RabbitMQ's documentation lets the lowest win. ``flag`` is as in
+    :func:`counts_deliveries`, as ``struct<valid_from, event_id>``.
+    """
+    steps = F.concat(*[F.transform(part, _moment) for part in (policies, changes, F.array_compact(F.array(flag)))])
+    rows = F.transform(F.array_sort(F.array_distinct(steps)), lambda at: _in_force(policies, changes, flag, queue, at))
+    return F.filter(rows, lambda row: row.isNotNull())
+
+
+def _moment(row: Column) -> Column:
+    return F.struct(row["valid_from"].alias("time"), row["event_id"].alias("event_id"))
+
+
+def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at: Column) -> Column:
+    """What held for the queue from ``at`` on; null where the queue was not declared or is deleted."""
+    held = F.try_element_at(F.filter(policies, lambda p: _moment(p) <= at), F.lit(-1))
+    mine = held["event_id"] == at["event_id"]
+    limit = F.least(
+        held["max_deliveries"],
+        best_limit(changes, "policy", queue, at["time"]),
+        best_limit(changes, "operator_policy", queue, at["time"]),
+    )
+    counted = (held["kind"] != "deleted") & counts_deliveries(held["queue_type"], flag["valid_from"], at["time"])
+    step = F.struct(
+        at["time"].alias("valid_from"),
+        at["event_id"].alias("event_id"),
+        F.when(mine, held["kind"]).otherwise("updated").alias("kind"),
+        F.when(counted, limit).alias("max_deliveries"),
+        *[held[name].alias(name) for name in ("dead_letter_queue", "dead_letter_ttl", "default_ttl")],
+        *[held[name].alias(name) for name in ("default_delay", "consumer", "queue_type")],
+        F.when((held["kind"] != "deleted") & ~counted, limit).alias("ignored_limit"),
+    )
+    return F.when(mine | (held["kind"] != "deleted"), step)

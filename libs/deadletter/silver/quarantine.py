@@ -1,0 +1,65 @@
+"""Quarantine as people see it: what is refused, and what was decided about it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+RELEASED, DISCARDED = "released", "discarded"
+
+
+def with_decisions(quarantine: DataFrame, decisions: DataFrame) -> DataFrame:
+    """``silver.quarantine`` with each event's newest decision in ``decision``; null where there is none.
+
+    >>> q = spark.createDataFrame([("a",), ("b",)], "event_id string")
+    >>> d = spark.createDataFrame([("a", "discarded", 1), ("a", "released", 2)],
+    ...                           "event_id string, decision string, decided_at int")
+    >>> with_decisions(q, d).orderBy("event_id").show()
+    +--------+--------+
+    |event_id|decision|
+    +--------+--------+
+    |       a|released|
+    |       b|    NULL|
+    +--------+--------+
+    """
+    newest = decisions.groupBy("event_id").agg(
+        F.max_by("decision", F.struct("decided_at", "decision")).alias("decision")
+    )
+    return quarantine.join(newest, "event_id", "left")
+
+
+def waiting() -> Column:
+    """Whether an event of :func:`with_decisions` still waits for somebody: it was not discarded."""
+    return ~F.col("decision").eqNullSafe(DISCARDED)
+
+
+def code(reason: str = "reason") -> Column:
+    """The code of a reason, e.g. ``bad_ttl`` of ``bad_ttl: a TTL is a whole number``."""
+    return F.substring_index(reason, ": ", 1)
+
+
+def by_reason(events: DataFrame) -> DataFrame:
+    """How many events each rule refused, by system and code: ``system, code, reason, events, example``.
+
+    An event that broke two rules counts for both. ``example`` is an event's id.
+    """
+    return (
+        events.select("system", "event_id", F.explode("reasons").alias("reason"))
+        .groupBy("system", code().alias("code"))
+        .agg(
+            F.min("reason").alias("reason"),
+            F.count_distinct("event_id").alias("events"),
+            F.min("event_id").alias("example"),
+        )
+        .orderBy(F.desc("events"), "system", "code")
+    )
+
+
+def best_copies(events: DataFrame) -> DataFrame:
+    """Parsed events without the refused copies of those that also came as a usable copy.
+
+    The same line may have come in the wrong folder first and in the right one later: it is usable then.
+    """
+    usable = F.min(F.size("reasons")).over(Window.partitionBy("event_id")) == 0
+    return events.withColumn("_usable", usable).where("size(reasons) = 0 OR NOT _usable").drop("_usable")

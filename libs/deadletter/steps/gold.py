@@ -1,0 +1,102 @@
+"""Gold: what the facts mean at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from deadletter import tables
+from deadletter.gates.gate import Gate
+from deadletter.gold.at_risk import at_risk
+from deadletter.gold.collateral import collateral
+from deadletter.gold.dead_letters import dead_letters
+from deadletter.gold.discrepancies import discrepancies
+from deadletter.gold.facts import SilverFacts, each
+from deadletter.gold.health import queue_health
+from deadletter.gold.healthy import healthy_payloads
+from deadletter.gold.identity import decided
+from deadletter.gold.patterns import compare_payloads, grouped, payload_profiles, poison_patterns
+from deadletter.gold.survival import delivery_survival
+from deadletter.lake import Lake
+from deadletter.lakemasks import lake_masks, masked, masks_digest
+from deadletter.parallel import together
+from deadletter.replay import facts_at
+from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.steps.quality import judge, stage_all
+from deadletter.steps.summary import Tell
+from deadletter.tables import Table
+from deadletter.triage import applied, current_names, decisions_version, former_ids, standing_decisions
+
+
+def derive(lake: Lake, gate: Gate, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> None:
+    """Derive the gold tables from the facts that happened until ``as_of`` (UTC).
+
+    ``as_of`` is the greatest event time in silver unless given.
+    """
+    known = lake.progress("silver")
+    as_of = as_of or (known and known.as_of)
+    if as_of is None:
+        tell("gold: no event yet")
+        return
+    version = lake.version(tables.QUEUE_EVENTS)
+    done = lake.progress("gold")
+    decided_until = decisions_version(lake)
+    if (
+        done
+        and (done.source_version, done.as_of) == (version, as_of)
+        and applied(lake) == decided_until
+        and masked(lake)
+    ):
+        tell("gold: already up to date")
+        return
+    tell(f"gold: judging what happened until {as_of.isoformat()}")
+    gate.parameters["as_of"] = as_of.isoformat()
+    _write(lake, gate, each(facts_at(lake, as_of), lake.stage), habits, tell)
+    lake.note_progress("decisions", decided_until, as_of)
+    lake.note_progress("masks", masks_digest(lake), as_of)
+    lake.note_progress("gold", version, as_of)
+
+
+def _write(lake: Lake, gate: Gate, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
+    """Derive all tables, judge all, then write all."""
+    judged = lake.stage(dead_letters(facts, lake.read(tables.QUEUE_EVENTS), habits))
+    tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
+    parts = together([partial(_patterns, lake, facts, judged), partial(_queues, lake, facts, judged)])
+    derived = parts[0] | parts[1]
+    judge(gate, derived, {tables.MESSAGE_STATE.full_name: facts.state})
+    together(partial(lake.replace, frame, table) for table, frame in derived.items())
+
+
+def _queues(lake: Lake, facts: SilverFacts, judged: DataFrame) -> dict[Table, DataFrame]:
+    """The tables about queues and deliveries, computed."""
+    return stage_all(
+        lake,
+        {
+            tables.DISCREPANCIES: discrepancies(facts, judged),
+            tables.QUEUE_HEALTH: queue_health(facts, judged),
+            tables.DELIVERY_SURVIVAL: delivery_survival(facts, judged),
+        },
+    )
+
+
+def _patterns(lake: Lake, facts: SilverFacts, judged: DataFrame) -> dict[Table, DataFrame]:
+    """The dead letters with their patterns, and the tables about these, computed."""
+    events, masks = lake.read(tables.QUEUE_EVENTS), lake_masks(lake)
+    healthy = lake.stage(healthy_payloads(facts, judged, events))
+    profiles = lake.stage(payload_profiles(healthy))
+    found = lake.stage(grouped(lake.stage(compare_payloads(judged, profiles, masks)), masks))
+    known = lake.stage(former_ids(lake, found))
+    decisions = standing_decisions(lake, known, facts.as_of)
+    dead = lake.stage(decided(found, decisions))
+    return stage_all(
+        lake,
+        {
+            tables.AT_RISK: at_risk(facts, dead, profiles, events, masks),
+            tables.POISON_PATTERNS: poison_patterns(dead, facts, healthy, decisions, masks),
+            tables.DEAD_LETTERS: dead.select(*tables.DEAD_LETTERS.column_names),
+            tables.COLLATERAL: collateral(facts, dead),
+            tables.PATTERN_ALIASES: current_names(known, decisions.merged),
+        },
+    )

@@ -1,0 +1,73 @@
+"""The gates of a run: every batch and table is judged before the next layer sees it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from deadletter import tables
+from deadletter.errors import GateError
+from deadletter.gates.docs import write_docs
+from deadletter.gates.gate import Gate
+from deadletter.gates.metrics import past
+from deadletter.gates.suites import load_all
+from deadletter.lake import Lake
+from deadletter.parallel import together
+from deadletter.steps.summary import Tell
+from deadletter.tables import Table
+
+ANY_AGE = "1970-01-01T00:00:00"
+
+
+@contextmanager
+def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
+    """Hold the lake for one run, and give the gate that judges it.
+
+    At the end, also where the gate stopped the run, what it found is kept and shown. Raises before anything is
+    read where a suite has a mistake, or where another run is at work.
+    """
+    load_all()
+    judged_at = datetime.now(UTC)
+    run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+    gate = Gate(run_id, judged_at, {"fresh_after": ANY_AGE})
+    with lake.lock():
+        lake.clear_stage()  # of a run that was killed
+        try:
+            yield gate
+        except GateError:
+            _keep(lake, gate, tell)
+            raise
+        _keep(lake, gate, tell)
+        lake.clear_stage()
+
+
+def _keep(lake: Lake, gate: Gate, tell: Tell) -> None:
+    """Add the run's outcomes to ``gold.quality_metrics`` and to the Data Docs."""
+    if not gate.outcomes:
+        return
+    tell(f"quality: {len(gate.outcomes)} rules judged; writing their history and Data Docs")
+    history = gate.history(lake.spark, past(lake.read(tables.QUALITY_METRICS)))
+    together(
+        [
+            partial(lake.append, history, tables.QUALITY_METRICS),
+            partial(write_docs, gate.outcomes, Path(lake.folder), gate.run_id, gate.judged_at),
+        ]
+    )
+
+
+def stage_all(lake: Lake, frames: Mapping[Table, DataFrame]) -> dict[Table, DataFrame]:
+    """The frames, each computed once, in the same order."""
+    staged = together(partial(lake.stage, frame) for frame in frames.values())
+    return dict(zip(frames, staged, strict=True))
+
+
+def judge(gate: Gate, frames: Mapping[Table, DataFrame], others: Mapping[str, DataFrame]) -> None:
+    """Judge derived tables, all before any is written. ``others``: what queries read, by full name."""
+    known = {table.full_name: frame for table, frame in frames.items()} | dict(others)
+    together(partial(gate.check, frame, table, known) for table, frame in frames.items())

@@ -1,0 +1,91 @@
+"""The way back from quarantine: events are judged again after a fix, or put aside for good.
+
+Quarantine stays a function of the events, today's rules and these decisions. A decision is written first, then
+the facts are merged, then quarantine is set to what is refused now, in one commit: killed at any moment, the
+events are still in quarantine, and the same command started again ends in the same tables.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.lake import Lake
+from deadletter.silver.quarantine import DISCARDED, RELEASED, with_decisions
+from deadletter.steps import gold, silver
+from deadletter.steps.quality import gated
+from deadletter.steps.summary import Summary, Tell
+
+STALE = -1
+"""A source version no table has: what gold was derived from no longer is what silver holds."""
+
+
+def quarantined(lake: Lake) -> DataFrame:
+    """``silver.quarantine`` as it is now, with ``decision``: what happens later does not change these rows.
+
+    No decision is known in a lake of an earlier version.
+    """
+    lake.read(tables.QUARANTINE)  # where there is no lake, this says so
+    found = lake.read(tables.QUARANTINE, lake.version(tables.QUARANTINE))
+    if not lake.exists(tables.QUARANTINE_DECISIONS):
+        return found.withColumn("decision", F.lit(None).cast("string"))
+    return with_decisions(found, lake.read(tables.QUARANTINE_DECISIONS))
+
+
+def discard(lake: Lake, chosen: DataFrame, who: str, why: str) -> None:
+    """Note that the chosen events (``event_id``) are known to be unusable. They stay in bronze and quarantine."""
+    with lake.lock():
+        lake.create_missing()
+        _decide(lake, chosen, DISCARDED, who, why)
+
+
+def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = print) -> Summary:
+    """Judge the chosen rows of ``silver.quarantine`` again, from bronze, by today's parsers and suites.
+
+    What is usable now leaves quarantine and its facts are merged; the rest stays with the reasons it has now.
+    Then gold is derived again. Raises :class:`~deadletter.errors.GateError` where a gate stops it.
+    """
+    summary = Summary()
+    with gated(lake, tell) as gate:
+        lake.create_missing()
+        ids = lake.stage(chosen.select("event_id", "captured_at"))
+        _decide(lake, ids, RELEASED, who, why)
+        lake.note_progress("gold", STALE, None)
+        silver.merge_events(lake, gate, _raw_events(lake, ids), summary, tell, partial(_settle, lake, ids))
+        gold.derive(lake, gate, tell=tell)
+    summary.warnings += gate.warnings
+    return summary
+
+
+def _settle(lake: Lake, ids: DataFrame, refused: DataFrame, latest: datetime | None) -> None:
+    """Set quarantine to what is refused now; gold may have to look further than before."""
+    done = lake.progress("silver")
+    if done and latest and (done.as_of is None or latest > done.as_of):
+        lake.note_progress("silver", done.source_version, latest)
+    lake.revise(refused, tables.QUARANTINE, ids)
+
+
+def _decide(lake: Lake, chosen: DataFrame, decision: str, who: str, why: str) -> None:
+    lake.append(
+        chosen.select(
+            "event_id",
+            F.lit(decision).alias("decision"),
+            F.lit(who).alias("who"),
+            F.current_timestamp().alias("decided_at"),
+            F.lit(why).alias("why"),
+        ),
+        tables.QUARANTINE_DECISIONS,
+    )
+
+
+def _raw_events(lake: Lake, ids: DataFrame) -> DataFrame:
+    """Every copy of the events, one a system, from the days that they lie in."""
+    day = F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date"))
+    days = ids.agg(F.collect_set(F.date_format(day, "yyyy-MM-dd")).alias("days")).first()["days"]
+    pruned = lake.read(tables.QUEUE_EVENTS).where(F.col("day").isin([F.lit(found).cast("date") for found in days]))
+    copies = pruned.join(ids.select("event_id"), "event_id", "left_semi").select(*tables.QUEUE_EVENTS.column_names)
+    return copies.dropDuplicates(["event_id", "system"])

@@ -1,0 +1,147 @@
+"""Silver: the facts of bronze's new events, merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial, reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.errors import GateError
+from deadletter.gates.gate import Gate
+from deadletter.gates.refused import refused
+from deadletter.gates.suites import suite_of
+from deadletter.lake import Lake, from_micros, literal_days
+from deadletter.parallel import together
+from deadletter.parsing import brokers
+from deadletter.parsing.facts import Facts
+from deadletter.silver import state
+from deadletter.silver.quarantine import best_copies
+from deadletter.silver.reconcile import unaccounted
+from deadletter.steps.quality import stage_all
+from deadletter.steps.summary import Summary, Tell
+from deadletter.tables import Table
+
+Settle = Callable[[DataFrame, datetime | None], None]
+"""Writes the rows of ``silver.quarantine`` after all facts are merged; also gets the latest time of a good event."""
+
+
+def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
+    """Merge the facts of bronze's new events into the silver tables.
+
+    Progress is noted after the last merge: a run that was killed merges the same facts again, which
+    changes nothing.
+    """
+    done = lake.progress("silver")
+    version = lake.version(tables.QUEUE_EVENTS)
+    if done and done.source_version >= version:
+        tell("silver: no new events")
+        summary.as_of = done.as_of
+        return
+    new = lake.appended_since(tables.QUEUE_EVENTS, done.source_version if done else None)
+    latest = merge_events(lake, gate, new, summary, tell)
+    known = [time for time in (latest, done and done.as_of) if time]
+    summary.as_of = max(known) if known else None
+    lake.note_progress("silver", version, summary.as_of)
+
+
+def merge_events(
+    lake: Lake, gate: Gate, events: DataFrame, summary: Summary, tell: Tell, settle: Settle | None = None
+) -> datetime | None:
+    """Merge the facts of rows of ``bronze.queue_events``; returns the latest time (UTC) of a good one.
+
+    ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`: a usable copy of
+    an event then excuses its other copies. Without it, what is refused is merged into quarantine.
+    """
+    events = lake.stage(events)
+    systems = [row["system"] for row in events.select("system").distinct().collect()]
+    tell(f"silver: merging the facts of {', '.join(sorted(systems)) or 'no system'}")
+    some_bad = gate.check(events, tables.QUEUE_EVENTS, refused=True)
+    good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
+    facts = brokers.parse(good, systems, lake.stage)
+    refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events)] if some_bad else []
+    if settle:
+        facts = replace(facts, events=best_copies(facts.events))
+    _count(facts.events, summary)
+    _reconcile(facts)
+    usable = facts.events.where("size(reasons) = 0")
+    latest = from_micros(usable.agg(F.unix_micros(F.max("captured_at")).alias("latest")).first()["latest"])
+    _merge_facts(lake, gate, facts, refusals, settle and (lambda refused: settle(refused, latest)))
+    return latest
+
+
+def _count(events: DataFrame, summary: Summary) -> None:
+    row = events.agg(
+        F.count("*").alias("total"),
+        F.count_distinct("event_id").alias("new"),
+        F.count_if(F.size("reasons") > 0).alias("quarantined"),
+        F.count_if(F.col("silent") & (F.size("reasons") == 0)).alias("silent"),
+    ).first()
+    summary.events_in, summary.events_new = row["total"], row["new"]
+    summary.events_quarantined, summary.events_silent = row["quarantined"], row["silent"]
+
+
+def _reconcile(facts: Facts) -> None:
+    """Stop the run where an event would be lost between bronze and silver."""
+    row = (
+        unaccounted(facts).agg(F.count("*").alias("lost"), F.min(F.struct("system", "event_id")).alias("first")).first()
+    )
+    if row["lost"]:
+        raise GateError(
+            f"silver: {row['lost']} events are in no table and not counted as silent, e.g. {row['first']['system']} "
+            f"{row['first']['event_id']} in bronze.queue_events. Nothing was merged. The parser of that system is at "
+            "fault: report the event."
+        )
+
+
+def _merge_facts(
+    lake: Lake,
+    gate: Gate,
+    facts: Facts,
+    refusals: list[DataFrame],
+    settle: Callable[[DataFrame], None] | None = None,
+) -> None:
+    """Judge all batches, then merge their good rows; the events behind the others go to quarantine."""
+    batches = stage_all(
+        lake,
+        {
+            tables.MESSAGE_STATE: state.message_state(facts.messages),
+            tables.CLAIMS: state.claims(facts.claims),
+            tables.CLAIM_ATTEMPTS: state.distinct_rows(facts.attempts, tables.CLAIM_ATTEMPTS),
+            tables.QUEUE_POLICIES: state.distinct_rows(facts.policies, tables.QUEUE_POLICIES),
+        },
+    )
+    good, more = _split(gate, batches, facts.events)
+    quarantine = state.quarantine(facts.events)
+    if refusals or more:
+        quarantine = state.united(reduce(DataFrame.unionByName, [quarantine, *refusals, *more]))
+    quarantine = lake.stage(quarantine)
+    gate.check(quarantine, tables.QUARANTINE)
+    merged = [*good.items()] if settle else [*good.items(), (tables.QUARANTINE, quarantine)]
+    together(partial(_merge_batch, lake, table, batch) for table, batch in merged)
+    if settle:  # only now: a killed release must leave its events in quarantine
+        settle(quarantine)
+
+
+def _split(
+    gate: Gate, batches: Mapping[Table, DataFrame], events: DataFrame
+) -> tuple[dict[Table, DataFrame], list[DataFrame]]:
+    """The batches' good rows, and the rows of ``silver.quarantine`` for the others."""
+    good, refusals = dict(batches), []
+
+    def check(table: Table, batch: DataFrame) -> None:
+        if gate.check(batch, table, refused=True):
+            good[table], bad = gate.split(batch, table)
+            refusals.append(refused(bad, suite_of(table), events))
+
+    together(partial(check, table, batch) for table, batch in batches.items())
+    return good, refusals
+
+
+def _merge_batch(lake: Lake, table: Table, batch: DataFrame) -> None:
+    days = literal_days(batch, "created_day", "created_day") if table is tables.MESSAGE_STATE else "true"
+    lake.merge(batch, table, days)

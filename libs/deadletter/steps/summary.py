@@ -1,0 +1,52 @@
+"""What a run tells: progress while it works, and a summary at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.lake import Lake
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Summary:
+    """What a run did: counts of events of this run, and of the lake at its end."""
+
+    as_of: datetime | None = None
+    events_in: int = 0
+    events_new: int = 0
+    events_quarantined: int = 0
+    events_silent: int = 0
+    messages: int = 0
+    patterns: int = 0
+    dead_letters: list[dict] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    run_id: str = ""
+
+    def describe(self, lake: Lake) -> None:
+        """Fill in what the lake holds."""
+        self.messages = lake.read(tables.MESSAGE_STATE).count()
+        self.patterns = lake.read(tables.POISON_PATTERNS).count()
+        counted = (
+            lake.read(tables.DEAD_LETTERS)
+            .groupBy("system", "tenant", "queue", "subscription", "reason")
+            .agg(F.count("*").alias("dead_letters"))
+            .orderBy("system", "tenant", "queue", "subscription", "reason")
+        )
+        self.dead_letters = [row.asDict() for row in counted.collect()]
+
+
+def utc(text: str) -> datetime:
+    """An ISO 8601 time in UTC; one without an offset is taken as UTC.
+
+    >>> utc("2026-11-20T21:00:00+01:00").isoformat()
+    '2026-11-20T20:00:00+00:00'
+    """
+    time = datetime.fromisoformat(text)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

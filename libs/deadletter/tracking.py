@@ -1,0 +1,110 @@
+"""Each run as an MLflow run: parameters, metrics, templates and the survival plot.
+
+MLflow is imported only here and only when asked for: that takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.errors import UsageError
+from deadletter.lake import Lake
+from deadletter.report.charts import survival
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+EXPERIMENT = "deadletter"
+TEMPLATES = "templates.json"
+PLOT = "survival.html"
+MOST_PATTERNS = 1000
+"""Patterns of a run that are kept, those with most dead letters."""
+SHOWN = ("pattern_id", "template", "kind", "dead_letters", "status")
+
+
+def client(folder: str) -> MlflowClient:
+    """MLflow at the server that ``MLFLOW_TRACKING_URI`` names, else at ``mlflow.db`` in the lake's folder."""
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    from mlflow import MlflowClient
+
+    # a client of its own: mlflow.set_tracking_uri would change the variable for the whole process
+    return MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(folder, 'mlflow.db')}")
+
+
+def log_run(
+    folder: str,
+    parameters: Mapping[str, object],
+    metrics: Mapping[str, float],
+    patterns: Sequence[Mapping],
+    curve: Sequence[Mapping],
+) -> str:
+    """Keep one run; returns its id. ``patterns`` have :data:`SHOWN`, ``curve`` what ``charts.survival`` draws."""
+    kept = client(folder)
+    run = kept.create_run(_experiment(kept, folder)).info.run_id
+    for name, value in parameters.items():
+        kept.log_param(run, name, value)
+    for name, value in metrics.items():
+        kept.log_metric(run, name, value)
+    kept.log_text(run, json.dumps(list(patterns), indent=1, ensure_ascii=False), TEMPLATES)
+    if curve:
+        kept.log_text(run, survival(list(curve)).to_html(include_plotlyjs="cdn"), PLOT)
+    kept.set_terminated(run)
+    return run
+
+
+def _experiment(kept: MlflowClient, folder: str) -> str:
+    known = kept.get_experiment_by_name(EXPERIMENT)
+    if known is not None:
+        return known.experiment_id
+    local = None if os.environ.get("MLFLOW_TRACKING_URI") else str(Path(folder, "mlflow").absolute())
+    return kept.create_experiment(EXPERIMENT, artifact_location=local)
+
+
+def patterns_of(folder: str, run_id: str) -> list[dict]:
+    """The patterns that a run saw; :class:`UsageError` where no such run is kept."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            path = client(folder).download_artifacts(run_id, TEMPLATES, scratch)
+            return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (MlflowException, OSError) as error:
+        told = str(error).splitlines()[0]
+        raise UsageError(f"--run {run_id}: no run with patterns is kept under this id ({told})") from None
+
+
+def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
+    """The patterns of both runs with ``dead_letters`` of the new one, and ``change`` since the old one.
+
+    >>> old = [{"pattern_id": "a", "dead_letters": 5}, {"pattern_id": "b", "dead_letters": 2}]
+    >>> for row in compared(old, [{"pattern_id": "a", "dead_letters": 7}]):
+    ...     print(row)
+    {'pattern_id': 'a', 'dead_letters': 7, 'change': 2}
+    {'pattern_id': 'b', 'dead_letters': 0, 'change': -2}
+    """
+    before = {row["pattern_id"]: row for row in old}
+    after = {row["pattern_id"]: row for row in new}
+    gone = {name: dict(row) | {"dead_letters": 0} for name, row in before.items() if name not in after}
+    every = [dict(row) for row in (*after.values(), *gone.values())]
+    return [
+        row | {"change": row["dead_letters"] - before.get(row["pattern_id"], {"dead_letters": 0})["dead_letters"]}
+        for row in every
+    ]
+
+
+def track(lake: Lake, parameters: Mapping[str, object], metrics: Mapping[str, float]) -> str:
+    """Keep a run of the lake as it is now; returns the run's id."""
+    from deadletter.report.queries import place
+
+    patterns = lake.read(tables.POISON_PATTERNS).orderBy(F.desc("dead_letters"), "pattern_id").limit(MOST_PATTERNS)
+    curve = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery").limit(500)
+    rows = [[row.asDict() for row in df.collect()] for df in (patterns.select(*SHOWN), curve)]
+    return log_run(lake.folder, parameters, metrics, *rows)

@@ -1,0 +1,122 @@
+"""What people decide about patterns: written down, and applied to the gold tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.errors import UsageError
+from deadletter.gold.decisions import Decisions, standing
+from deadletter.gold.identity import aliases
+from deadletter.gold.patterns import judged
+from deadletter.lake import Lake, from_micros
+
+ORDER = ("decided_at", "pattern_id", "action")
+
+
+def decisions_version(lake: Lake) -> int:
+    """The version of what was decided; grows with each decision."""
+    return lake.version(tables.PATTERN_DECISIONS)
+
+
+def applied(lake: Lake) -> int | None:
+    """The version of the decisions that the gold tables contain; null before the first run."""
+    done = lake.progress("decisions")
+    return done.source_version if done else None
+
+
+def decisions(lake: Lake, as_of: datetime | None = None) -> list[dict]:
+    """Every decision in order, times in UTC; one that takes effect after ``as_of`` does not count."""
+    kept = lake.read(tables.PATTERN_DECISIONS)
+    if as_of is not None:
+        kept = kept.where(F.col("effective_at") <= F.lit(as_of))
+    times = [F.unix_micros(name).alias(name) for name in ("effective_at", "decided_at")]
+    rows = kept.orderBy(*ORDER).select(*[n for n in kept.columns if not n.endswith("_at")], *times).collect()
+    return [row.asDict() | {n: from_micros(row[n]) for n in ("effective_at", "decided_at")} for row in rows]
+
+
+def former_ids(lake: Lake, found: DataFrame) -> DataFrame:
+    """Rows of ``alias, pattern_id`` before any decision, see :func:`deadletter.gold.identity.aliases`."""
+    return aliases(found, lake.read(tables.POISON_PATTERNS), by_grouping(lake))
+
+
+def by_grouping(lake: Lake) -> DataFrame:
+    """The former ids that no decision made."""
+    return lake.read(tables.PATTERN_ALIASES).where("reason = 'grouping'")
+
+
+def standing_decisions(lake: Lake, known: DataFrame, as_of: datetime) -> Decisions:
+    """What holds at ``as_of``, each pattern by the id it has now; ``known`` are its former ids."""
+    rows = decisions(lake, as_of)
+    named = sorted({row[name] for row in rows for name in ("pattern_id", "target") if row[name]})
+    return standing(rows, current_ids(known, named))
+
+
+def current_ids(known: DataFrame, wanted: list[str]) -> Mapping[str, str]:
+    """The present id of each wanted one that has another now."""
+    return dict(known.where(F.col("alias").isin(wanted)).collect()) if wanted else {}
+
+
+def current_names(known: DataFrame, merged: Mapping[str, str]) -> DataFrame:
+    """Rows of ``gold.pattern_aliases``: former ids and those of merged patterns, each with the id that holds."""
+    rows = known.select("alias", "pattern_id", F.lit("grouping").alias("reason"))
+    own = sorted((name, target, "merged") for name, target in merged.items())
+    made = known.sparkSession.createDataFrame(own, "alias STRING, pattern_id STRING, reason STRING")
+    return rows.where(~F.col("alias").isin(sorted(merged))).unionByName(made)
+
+
+def find(lake: Lake, pattern: str) -> str:
+    """The present id of a pattern, given by an id it has or had, or by the start of one.
+
+    Raises :class:`UsageError` where there is none, or more than one.
+    """
+    ids = _beginning(lake.read(tables.POISON_PATTERNS), "pattern_id", pattern)
+    if not ids:  # an id that widened away can name a pattern that was merged since
+        known = lake.read(tables.PATTERN_ALIASES)
+        ids = _beginning(known, "alias", pattern)
+        ids = _beginning(known.where("reason = 'merged'"), "alias", ids[0]) or ids if len(ids) == 1 else ids
+    if len(ids) == 1:
+        return ids[0]
+    fault = "several patterns begin so" if ids else "no pattern has or had this id"
+    raise UsageError(f"{pattern}: {fault}. `deadletter patterns list --lake {lake.root} --all` shows them")
+
+
+def merged_id(lake: Lake, pattern: str) -> str | None:
+    """The whole id of a pattern that was merged into another; null where ``pattern`` is not one."""
+    merged = lake.read(tables.PATTERN_ALIASES).where("reason = 'merged'")
+    rows = merged.where(F.startswith("alias", F.lit(pattern))).select("alias").limit(2).collect()
+    return rows[0]["alias"] if len(rows) == 1 else None
+
+
+def _beginning(df: DataFrame, name: str, text: str) -> list[str]:
+    """Up to two different patterns of rows whose ``name`` begins so."""
+    rows = df.where(F.startswith(name, F.lit(text))).select("pattern_id").distinct().orderBy("pattern_id")
+    return [row["pattern_id"] for row in rows.limit(2).collect()]
+
+
+def decide(lake: Lake, pattern: str, action: str, by: str, why: str, at: datetime, **more: str | None) -> None:
+    """Write a decision down, in force from ``at`` (UTC) on."""
+    row = lake.spark.range(1).select(
+        F.lit(pattern).alias("pattern_id"),
+        F.lit(action).alias("action"),
+        F.lit(more.get("target")).cast("string").alias("target"),
+        F.lit(more.get("along")).cast("string").alias("along"),
+        F.lit(at).cast("timestamp").alias("effective_at"),
+        F.lit(by).alias("decided_by"),
+        F.lit(why).alias("why"),
+        F.current_timestamp().alias("decided_at"),
+    )
+    lake.append(row, tables.PATTERN_DECISIONS)
+
+
+def rejudge(lake: Lake, as_of: datetime) -> None:
+    """Bring the patterns' status up to date with the decisions; which dead letter belongs where stays."""
+    version = decisions_version(lake)
+    held = standing_decisions(lake, by_grouping(lake), as_of)
+    patterns = judged(lake.read(tables.POISON_PATTERNS), as_of, held)
+    lake.replace(patterns, tables.POISON_PATTERNS)
+    lake.note_progress("decisions", version, as_of)

@@ -1,0 +1,194 @@
+"""Named looks at a lake, for notebooks: what died, what a pattern holds, what a limit would do.
+
+Each takes a lake and returns a DataFrame that reads its tables; nothing is written. Payloads and errors have
+their private values masked, as in the report.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.errors import UsageError
+from deadletter.gold.healthy import healthy_payloads
+from deadletter.gold.patterns import compare_payloads, payload_profiles
+from deadletter.lake import Lake
+from deadletter.patterns.masking import mask, private_masks
+from deadletter.replay import facts_at
+from deadletter.report.queries import bucket_of, place
+
+
+def dead_letters(lake: Lake, queue: str = "", since: str = "") -> DataFrame:
+    """``gold.dead_letters`` with ``place``, of one ``queue`` (its name, or its place in the report) or all.
+
+    ``since``: an ISO 8601 time; only deaths from then on. Empty: all.
+    """
+    dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
+    if queue:
+        dead = dead.where((F.col("queue") == queue) | (F.col("place") == queue))
+    return dead.where(F.col("dead_lettered_at") >= F.lit(since).cast("timestamp")) if since else dead
+
+
+def what_died(dead: DataFrame) -> DataFrame:
+    """``place, reason, cause, dead_letters, since, last, patterns``, the most deaths first."""
+    return (
+        dead.groupBy("place", "reason", "cause")
+        .agg(
+            _count(),
+            F.min("dead_lettered_at").alias("since"),
+            F.max("dead_lettered_at").alias("last"),
+            F.count_distinct("pattern_id").alias("patterns"),
+        )
+        .orderBy(F.desc("dead_letters"), "place", "reason")
+    )
+
+
+def deaths_over_time(dead: DataFrame) -> DataFrame:
+    """``time, place, n`` in bars whose width suits the span of all deaths."""
+    time = F.date_trunc(bucket_of(dead), "dead_lettered_at").alias("time")
+    return dead.groupBy(time, "place").agg(F.count("*").alias("n")).orderBy("time", "place")
+
+
+def patterns_of(lake: Lake, dead: DataFrame) -> DataFrame:
+    """The patterns of these dead letters: ``pattern_id, template, dead_letters, since, last, status``."""
+    counted = dead.groupBy("pattern_id").agg(
+        _count(), F.min("dead_lettered_at").alias("since"), F.max("dead_lettered_at").alias("last")
+    )
+    named = lake.read(tables.POISON_PATTERNS).select("pattern_id", "kind", "template", "status")
+    return (
+        counted.join(named, "pattern_id", "left")
+        .select("pattern_id", "template", "dead_letters", "since", "last", "status", "kind")
+        .orderBy(F.desc("dead_letters"), "pattern_id")
+    )
+
+
+def examples(dead: DataFrame, most: int = 5) -> DataFrame:
+    """The latest deaths: ``place, message_id, dead_lettered_at, reason, claim_count, error, payload``."""
+    return (
+        dead.orderBy(F.desc("dead_lettered_at"), "message_id")
+        .limit(most)
+        .select("place", "message_id", "dead_lettered_at", "reason", "claim_count", *_shown("error", "payload"))
+    )
+
+
+def still_held(dead: DataFrame) -> DataFrame:
+    """What still lies in the dead letter queues, and when the broker drops the first of it.
+
+    ``dead_letter_queue, dead_letters, first_expires``; dropped and removed messages are left out.
+    """
+    return (
+        dead.where("dead_letter_queue IS NOT NULL AND removed_at IS NULL")
+        .groupBy("dead_letter_queue")
+        .agg(_count(), F.min("expires_at").alias("first_expires"))
+        .orderBy(F.desc("dead_letters"), "dead_letter_queue")
+    )
+
+
+def pattern(lake: Lake, pattern_id: str = "") -> DataFrame:
+    """The one row of ``gold.poison_patterns``; empty ``pattern_id``: the pattern with the most dead letters.
+
+    Raises :class:`UsageError` where there is none.
+    """
+    found = lake.read(tables.POISON_PATTERNS)
+    found = found.where(F.col("pattern_id") == pattern_id) if pattern_id else found
+    one = found.orderBy(F.desc("dead_letters"), "pattern_id").limit(1)
+    if one.isEmpty():
+        raise UsageError(f"no pattern {pattern_id or 'yet'} in gold.poison_patterns of {lake.root}")
+    return one
+
+
+def members(lake: Lake, pattern_id: str) -> DataFrame:
+    """The dead letters of a pattern, with ``place``."""
+    return dead_letters(lake).where(F.col("pattern_id") == pattern_id)
+
+
+def differences(lake: Lake, dead: DataFrame) -> DataFrame:
+    """How the payloads differ from healthy messages of their queues.
+
+    ``difference, dead_letters, example`` (a message id); a payload can differ in several ways or in none.
+    """
+    done = lake.progress("gold")
+    if done is None or done.as_of is None:
+        raise UsageError(f"{lake.root}: no run has finished here yet")
+    healthy = healthy_payloads(
+        facts_at(lake, done.as_of), lake.read(tables.DEAD_LETTERS), lake.read(tables.QUEUE_EVENTS)
+    )
+    told = F.when(F.size("deviation") > 0, F.col("deviation")).otherwise(F.array(F.lit("looks healthy")))
+    return (
+        compare_payloads(dead, payload_profiles(healthy))
+        .select(F.explode(told).alias("difference"), "message_id")
+        .groupBy("difference")
+        .agg(_count(), F.min("message_id").alias("example"))
+        .orderBy(F.desc("dead_letters"), "difference")
+    )
+
+
+def survival(lake: Lake, queue: str = "") -> DataFrame:
+    """``gold.delivery_survival`` with ``place``, of one ``queue`` or all."""
+    rows = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place())
+    if queue:
+        rows = rows.where((F.col("queue") == queue) | (F.col("place") == queue))
+    return rows.orderBy("place", "delivery")
+
+
+def limit_preview(curve: DataFrame, limit: int) -> DataFrame:
+    """What a limit of ``limit`` deliveries would have done to what was seen, one row a queue.
+
+    ``place``; ``delivered``: messages delivered at all; ``stopped``: those that were delivered more often than
+    that; ``stopped_though_settled``: of these, how many a later delivery settled, which the limit would have
+    killed for nothing; ``deliveries_saved``. A limit above what was seen saves and stops nothing: what further
+    deliveries would have done, nobody saw.
+
+    >>> curve = spark.sql("SELECT * FROM VALUES ('q', 1L, 10L, 6L), ('q', 2L, 4L, 1L), ('q', 3L, 3L, 2L) "
+    ...                   "AS t(place, delivery, reached, settled)")
+    >>> limit_preview(curve, 1).show()
+    +-----+---------+-------+----------------------+----------------+
+    |place|delivered|stopped|stopped_though_settled|deliveries_saved|
+    +-----+---------+-------+----------------------+----------------+
+    |    q|       10|      4|                     3|               7|
+    +-----+---------+-------+----------------------+----------------+
+    """
+    later = F.col("delivery") > limit
+
+    def total(name: str, counted: Column) -> Column:
+        return F.coalesce(F.sum(F.when(counted, F.col(name))), F.lit(0).cast("bigint"))
+
+    return (
+        curve.groupBy("place")
+        .agg(
+            total("reached", F.col("delivery") == 1).alias("delivered"),
+            total("reached", F.col("delivery") == limit + 1).alias("stopped"),
+            total("settled", later).alias("stopped_though_settled"),
+            total("reached", later).alias("deliveries_saved"),
+        )
+        .orderBy("place")
+    )
+
+
+def previews(curve: DataFrame, up_to: int) -> DataFrame:
+    """:func:`limit_preview` for each limit from 1 to ``up_to``, all queues together, with ``limit``."""
+    limits = curve.sparkSession.range(1, up_to + 1).withColumnRenamed("id", "limit")
+    later = F.col("delivery") > F.col("limit")
+    return (
+        limits.join(curve.select("delivery", "reached", "settled"), later, "left")
+        .groupBy("limit")
+        .agg(
+            F.coalesce(F.sum("settled"), F.lit(0)).alias("stopped_though_settled"),
+            F.coalesce(F.sum("reached"), F.lit(0)).alias("deliveries_saved"),
+        )
+        .orderBy("limit")
+    )
+
+
+def rows(df: DataFrame, most: int = 500) -> list[dict]:
+    """Up to ``most`` rows for a chart."""
+    return [row.asDict() for row in df.limit(most).collect()]
+
+
+def _count() -> Column:
+    return F.count("*").alias("dead_letters")
+
+
+def _shown(*names: str) -> list[Column]:
+    return [mask(F.col(name), private_masks()).alias(name) for name in names]

@@ -1,0 +1,73 @@
+"""What each delivered message of a queue lived through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.gold.facts import SilverFacts
+from deadletter.tables import MESSAGE_KEY
+
+ONE_MORE = {"zaqar": 0, "rabbitmq": 1, "pulsar": 1}
+"""Deliveries a message may have beyond the limit's number: Zaqar moves it at the claim attempt that finds the
+limit reached; RabbitMQ and Pulsar count the deliveries after the first one."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which messages: all of a queue's, or those of one tenant or subscription where they are given."""
+
+    system: str
+    queue: str
+    tenant: str | None = None
+    subscription: str | None = None
+
+    def condition(self) -> Column:
+        """True for the chosen rows; a Pulsar topic may be named without what stands before its last ``/``.
+
+        >>> rows = [("pulsar", "persistent://public/default/orders"), ("pulsar", "orders"), ("zaqar", "orders")]
+        >>> df = spark.createDataFrame(rows, "system STRING, queue STRING")
+        >>> df.where(Choice("pulsar", "orders").condition()).count()
+        2
+        """
+        named = F.col("queue") == self.queue
+        if self.system == "pulsar":
+            named = named | F.endswith("queue", F.lit(f"/{self.queue}"))
+        test = (F.col("system") == self.system) & named
+        for name in ("tenant", "subscription"):
+            if getattr(self, name) is not None:
+                test = test & (F.col(name) == getattr(self, name))
+        return test
+
+
+def histories(facts: SilverFacts, dead: DataFrame, choice: Choice) -> DataFrame:
+    """One row a chosen message that was delivered at least once.
+
+    Columns: the message's key, ``posted`` (as in ``silver.message_state``), ``times`` (its deliveries, in order),
+    ``deliveries`` (how many), ``outcome`` (``settled``, ``dead_lettered`` or ``unknown``), ``settled_at``, and of
+    its death ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
+    """
+    chosen = choice.condition()
+    died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id")
+    outcome = (
+        F.when(F.col("dead_lettered_at").isNotNull(), "dead_lettered")
+        .when(F.col("settled").isNotNull(), "settled")
+        .otherwise("unknown")
+    )
+    return (
+        facts.state.where(chosen & (F.size("deliveries") > 0))
+        .join(died, list(MESSAGE_KEY), "left")
+        .select(
+            *MESSAGE_KEY,
+            "posted",
+            F.transform("deliveries", lambda d: d["time"]).alias("times"),
+            F.size("deliveries").cast("bigint").alias("deliveries"),
+            outcome.alias("outcome"),
+            F.col("settled.time").alias("settled_at"),
+            "dead_lettered_at",
+            "cause",
+            "pattern_id",
+        )
+    )

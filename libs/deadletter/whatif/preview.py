@@ -1,0 +1,136 @@
+"""The figures of ``deadletter preview``, from small aggregates of the lake."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.errors import UsageError
+from deadletter.gold.facts import SilverFacts
+from deadletter.lake import Lake
+from deadletter.replay import facts_at
+from deadletter.whatif.curve import Point, advice, curve, success_later
+from deadletter.whatif.delay import LONGEST, delayed
+from deadletter.whatif.history import ONE_MORE, Choice, histories
+from deadletter.whatif.limit import FATES, counted
+
+PLACE = ("tenant", "queue", "subscription")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A queue's history until ``as_of``, the places it was gathered from, each with the limits it ever had, and
+    the patterns' templates by id."""
+
+    histories: DataFrame
+    facts: SilverFacts
+    as_of: datetime
+    places: list[dict]
+    templates: dict[str, str]
+
+
+def recorded(lake: Lake, choice: Choice) -> Recorded:
+    """The history of the chosen queue; :class:`UsageError` where no message of it was ever delivered."""
+    done = lake.progress("gold")
+    if done is None or done.as_of is None:
+        raise UsageError(f"{lake.root}: no run has finished here yet")
+    facts = facts_at(lake, done.as_of)
+    dead = lake.read(tables.DEAD_LETTERS)
+    lived = histories(facts, dead, choice).persist()
+    limits = facts.policies.where(choice.condition()).select(
+        *PLACE, F.array_distinct(F.transform("policies", lambda p: p["max_deliveries"])).alias("limits")
+    )
+    places = lived.groupBy(*PLACE).count().join(limits, list(PLACE), "left").orderBy(*PLACE).collect()
+    if not places:
+        raise UsageError(_unknown(lake, choice))
+    templates = dict(lake.read(tables.POISON_PATTERNS).select("pattern_id", "template").collect())
+    return Recorded(lived, facts, done.as_of, [_place(row) for row in places], templates)
+
+
+def _place(row: Mapping) -> dict:
+    limits = sorted(limit for limit in row["limits"] or () if limit is not None)
+    return {name: row[name] for name in PLACE} | {"messages": row["count"], "limits": limits}
+
+
+def _unknown(lake: Lake, choice: Choice) -> str:
+    known = lake.read(tables.DELIVERY_SURVIVAL).where(F.col("system") == choice.system)
+    names = [" ".join(filter(None, row)) for row in known.select(*PLACE).distinct().orderBy(*PLACE).limit(20).collect()]
+    asked = " ".join(filter(None, (choice.system, choice.tenant, choice.queue, choice.subscription)))
+    there = "; there are (tenant, queue, subscription): " + ", ".join(names) if names else ""
+    return f"no message of {asked} was ever delivered{there}"
+
+
+def preview_limit(found: Recorded, system: str, limit: int) -> dict:
+    """What ``limit`` would have done, as plain values that go into JSON."""
+    one_more = ONE_MORE[system]
+    allowed = limit + one_more
+    rows = [row.asDict() for row in counted(found.histories, allowed).collect()]
+    points = curve(rows)
+    fates = {fate: sum(row["messages"] for row in rows if row["fate"] == fate) for fate in FATES}
+    saved = [row for row in rows if row["fate"] == "put_off"]
+    return {
+        "limit": limit,
+        "deliveries_allowed": allowed,
+        "messages": sum(row["messages"] for row in rows),
+        "dead_letters": sum(row["messages"] for row in rows if row["outcome"] == "dead_lettered"),
+        "false_deaths": fates["false_death"],
+        "deaths_earlier": fates["earlier"],
+        "deaths_unchanged": fates["unchanged"],
+        "deaths_put_off": fates["put_off"],
+        "messages_saved": expected_saved(saved, points, allowed),
+        "deaths_outcome_unknown": fates["death_unknown"],
+        "at_limit": fates["at_limit"],
+        "claims_saved": sum(row["claims_saved"] for row in rows),
+        "by_pattern": by_pattern(rows, points, allowed, found.templates),
+        "survival": [asdict(point) for point in points],
+        "recommended": asdict(advice(points, one_more)),
+    }
+
+
+def expected_saved(put_off: Iterable[Mapping], points: list[Point], allowed: int) -> float | None:
+    """How many of the deaths that are put off would end in a settlement, by the survival curve.
+
+    Null where no message of the history was ever delivered more often than those that died.
+    """
+    rows = list(put_off)
+    if not rows:
+        return 0.0
+    chances = [(row["messages"], success_later(points, row["deliveries"], allowed)) for row in rows]
+    known = [messages * chance for messages, chance in chances if chance is not None]
+    return round(sum(known), 2) if known else None
+
+
+def by_pattern(rows: list[dict], points: list[Point], allowed: int, templates: Mapping[str, str]) -> list[dict]:
+    """The deaths by pattern: what the limit changes for each; the pattern with most deaths first."""
+    groups = defaultdict(list)
+    for row in rows:
+        if row["outcome"] == "dead_lettered":
+            groups[row["pattern_id"]].append(row)
+    told = [
+        {
+            "pattern_id": pattern,
+            "template": templates.get(pattern),
+            "dead_letters": sum(row["messages"] for row in members),
+            "deaths_earlier": sum(row["messages"] for row in members if row["fate"] == "earlier"),
+            "claims_saved": sum(row["claims_saved"] for row in members),
+            "seconds_earlier": round(sum(row["seconds_earlier"] for row in members), 3),
+            "deaths_put_off": sum(row["messages"] for row in members if row["fate"] == "put_off"),
+            "messages_saved": expected_saved([r for r in members if r["fate"] == "put_off"], points, allowed),
+        }
+        for pattern, members in groups.items()
+    ]
+    return sorted(told, key=lambda row: (-row["dead_letters"], row["pattern_id"] or ""))
+
+
+def preview_delay(found: Recorded, seconds: int) -> dict:
+    """What a default delay would have done, as plain values that go into JSON."""
+    row = delayed(found.histories, found.facts.policies, seconds).first().asDict()
+    row["seconds_waited"] = round(row["seconds_waited"], 3)
+    beyond = f"more than max_message_delay, which is {LONGEST} s unless configured" if seconds > LONGEST else None
+    return {"delay": seconds, **row, "warning": beyond}

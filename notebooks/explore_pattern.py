@@ -1,0 +1,53 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Explore a pattern
+# MAGIC Its members, their timeline and queues, and how their payloads differ from those of healthy messages.
+# MAGIC
+# MAGIC **lake**: a folder, or `catalog:NAME`. **pattern**: a `pattern_id`, empty for the largest.
+
+# COMMAND ----------
+
+from deadletter import views
+from deadletter.notebook import open_lake, widget
+from deadletter.report import charts
+
+lake = open_lake(widget("lake", "", "Lake"))
+pattern = widget("pattern", "", "Pattern")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The pattern
+
+# COMMAND ----------
+
+chosen = views.pattern(lake, pattern)
+display(chosen)
+
+# COMMAND ----------
+
+members = views.members(lake, chosen.first()["pattern_id"])
+display(views.examples(members, 20))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Timeline and queues
+
+# COMMAND ----------
+
+display(charts.over_time(views.rows(views.deaths_over_time(members)), "time"))
+
+# COMMAND ----------
+
+display(views.what_died(members))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## How the payloads differ from healthy messages
+# MAGIC A payload that *looks healthy* failed for a reason outside of it.
+
+# COMMAND ----------
+
+display(views.differences(lake, members))

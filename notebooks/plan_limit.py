@@ -1,0 +1,52 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Plan a delivery limit
+# MAGIC How messages fare from delivery to delivery, and what another limit would have done.
+# MAGIC
+# MAGIC **lake**: a folder, or `catalog:NAME`. **queue**: one queue, empty for all. **limit**: deliveries to allow.
+
+# COMMAND ----------
+
+from deadletter import views
+from deadletter.notebook import open_lake, widget
+from deadletter.report import charts
+
+lake = open_lake(widget("lake", "", "Lake"))
+queue = widget("queue", "", "Queue")
+limit = int(widget("limit", "2", "Limit"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Survival
+# MAGIC The share of messages that are not settled after so many deliveries. Where the curve is flat, further
+# MAGIC deliveries do not help. RabbitMQ tells no acknowledgement, so its curves stay at 100 %.
+
+# COMMAND ----------
+
+curve = views.survival(lake, queue)
+display(charts.survival(views.rows(curve)))
+
+# COMMAND ----------
+
+display(curve)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What the limit would have done
+# MAGIC Of the messages seen: how many it would have stopped, how many of those a later delivery settled (it would
+# MAGIC have killed them for nothing), and how many deliveries it would have saved.
+
+# COMMAND ----------
+
+display(views.limit_preview(curve, limit))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Every limit at a glance
+
+# COMMAND ----------
+
+display(charts.limits(views.rows(views.previews(curve, 10))))

@@ -1,0 +1,63 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Triage dead letters
+# MAGIC What died, why, since when, which pattern, and examples to look at.
+# MAGIC
+# MAGIC **lake**: a folder, or `catalog:NAME`. **queue**: one queue, empty for all.
+# MAGIC **since**: an ISO 8601 time such as `2026-11-20T21:00:00Z`, empty for all.
+
+# COMMAND ----------
+
+from deadletter import views
+from deadletter.notebook import open_lake, widget
+from deadletter.report import charts
+
+lake = open_lake(widget("lake", "", "Lake"))
+queue = widget("queue", "", "Queue")
+since = widget("since", "", "Since")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What died, and since when
+# MAGIC The reason is the broker's own word; the cause says what is behind it.
+
+# COMMAND ----------
+
+dead = views.dead_letters(lake, queue, since)
+display(views.what_died(dead))
+
+# COMMAND ----------
+
+display(charts.over_time(views.rows(views.deaths_over_time(dead)), "time"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Which pattern
+# MAGIC Dead letters grouped by the error their consumer gave, or by how their payload differs from healthy
+# MAGIC messages. Take a `pattern_id` to the notebook *explore_pattern*.
+
+# COMMAND ----------
+
+display(views.patterns_of(lake, dead))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Show me examples
+# MAGIC The latest deaths; private values are masked.
+
+# COMMAND ----------
+
+display(views.examples(dead))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What can still be rescued
+# MAGIC What lies in the dead letter queues, and when the broker drops the first of it.
+
+# COMMAND ----------
+
+display(views.still_held(dead))

@@ -1,0 +1,12 @@
+-- What still lies in the dead letter queues, and when the broker drops the first of it.
+SELECT
+  system,
+  concat_ws(' ', system, regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), nullif(subscription, '')) AS place,
+  dead_letter_queue,
+  min(dead_lettered_at) AS oldest,
+  min(expires_at) AS first_expires,
+  count(*) AS dead_letters
+FROM gold.dead_letters
+WHERE dead_letter_queue IS NOT NULL AND removed_at IS NULL
+GROUP BY ALL
+ORDER BY dead_letters DESC, place

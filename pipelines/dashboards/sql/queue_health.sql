@@ -1,0 +1,12 @@
+-- What happened in each queue, hour by hour.
+SELECT
+  system,
+  concat_ws(' ', system, regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), nullif(subscription, '')) AS place,
+  hour,
+  sum(posted) AS posted,
+  sum(claimed) AS claimed,
+  sum(settled) AS settled,
+  sum(dead_lettered) AS dead_lettered,
+  sum(expired_unseen) AS expired_unseen
+FROM gold.queue_health
+GROUP BY ALL
