@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from databricks.bundles.dashboards import Dashboard
 from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
 from databricks.bundles.volumes import Volume
 
+from deadletter.dashboard.definition import load
+from deadletter.tables import ALL_TABLES
+
 ROOT = Path(__file__).parents[2]
 BUNDLE = yaml.safe_load((ROOT / "databricks.yml").read_text())
-KINDS = {"jobs": Job, "schemas": Schema, "volumes": Volume}
+KINDS = {"dashboards": Dashboard, "jobs": Job, "schemas": Schema, "volumes": Volume}
 
 
 def resources():
@@ -31,42 +35,116 @@ def test_resource_loads(path, kind, body):
     assert loaded.as_dict(), path
 
 
-def tasks():
-    job = yaml.safe_load((ROOT / "pipelines/medallion.job.yml").read_text())["resources"]["jobs"]["medallion"]
-    return job, job["tasks"]
-
-
-def test_tasks_call_files_that_take_their_parameters():
-    """Each file answers --help, which names every parameter the task gives."""
-    for task in tasks()[1]:
-        call = task["spark_python_task"]
-        main = runpy.run_path(str(ROOT / "pipelines" / call["python_file"]))["main"]
-        options = [part for part in call["parameters"] if part.startswith("--")]
-        with pytest.raises(SystemExit) as done:
-            main(["--help"])
-        assert done.value.code == 0
-        source = (ROOT / "pipelines" / call["python_file"]).read_text()
-        assert all(f'"{option}"' in source for option in options)
-
-
-def test_tasks_use_parameters_that_the_job_has():
-    job, found = tasks()
-    named = {parameter["name"] for parameter in job["parameters"]}
-    used = {
-        name
-        for task in found
-        for part in task["spark_python_task"]["parameters"]
-        for name in re.findall(r"job\.parameters\.(\w+)", part)
+def jobs():
+    return {
+        name: body
+        for path in sorted((ROOT / "pipelines").glob("*.yml"))
+        for name, body in yaml.safe_load(path.read_text())["resources"].get("jobs", {}).items()
     }
-    assert used == named
+
+
+def calls():
+    for name, job in jobs().items():
+        for task in job["tasks"]:
+            yield pytest.param(job, task, id=f"{name}.{task['task_key']}")
+
+
+def filled(job, part):
+    """A task's parameter with the job's defaults in it."""
+    defaults = {parameter["name"]: parameter["default"] for parameter in job["parameters"]}
+    return re.sub(r"{{job\.parameters\.(\w+)}}", lambda name: defaults[name[1]], part)
+
+
+@pytest.mark.parametrize(("job", "task"), calls())
+def test_the_task_calls_code_that_takes_its_parameters(job, task, capsys):
+    """Of all that the task gives, and an option that nobody knows, only that option is refused."""
+    call = task["spark_python_task"]
+    main = runpy.run_path(str(ROOT / "pipelines" / call["python_file"]))["main"]
+    with pytest.raises(SystemExit) as refused:
+        main([*[filled(job, part) for part in call["parameters"]], "--nobody-knows-this"])
+    assert refused.value.code == 2
+    assert "unrecognized arguments: --nobody-knows-this\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", jobs())
+def test_every_job_parameter_is_used(name):
+    parts = [part for task in jobs()[name]["tasks"] for part in task["spark_python_task"]["parameters"]]
+    used = {parameter for part in parts for parameter in re.findall(r"job\.parameters\.(\w+)", part)}
+    assert used == {parameter["name"] for parameter in jobs()[name]["parameters"]}
+
+
+@pytest.mark.parametrize(("job", "task"), calls())
+def test_a_task_that_hangs_or_fails_is_stopped_tried_again_and_told(job, task):
+    assert 0 < task["timeout_seconds"] <= job["timeout_seconds"]
+    assert task["max_retries"] >= 1
+    assert task["min_retry_interval_millis"] > 0
+    assert job["email_notifications"]["on_failure"] == ["${var.notify}"]
+    assert job["max_concurrent_runs"] == 1, "one writer at a time"
+    assert task["environment_key"] in {environment["environment_key"] for environment in job["environments"]}
 
 
 def test_tasks_run_in_the_order_of_the_layers():
-    order = {task["task_key"]: [d["task_key"] for d in task.get("depends_on", [])] for task in tasks()[1]}
+    tasks = jobs()["medallion"]["tasks"]
+    order = {task["task_key"]: [d["task_key"] for d in task.get("depends_on", [])] for task in tasks}
     assert order == {"bronze": [], "silver": ["bronze"], "gold": ["silver"]}
-    assert {task["environment_key"] for task in tasks()[1]} == {
-        e["environment_key"] for e in tasks()[0]["environments"]
-    }
+
+
+def test_jobs_bring_the_wheel_that_the_bundle_builds():
+    built = re.search(r"--outdir (\S+)", BUNDLE["artifacts"]["wheel"]["build"])[1]
+    for job in jobs().values():
+        for environment in job["environments"]:
+            assert environment["spec"]["dependencies"] == [f"../{built}/*.whl"]
+
+
+def test_the_landing_volume_is_where_the_job_reads():
+    (path,) = ROOT.glob("pipelines/schemas.yml")
+    made = yaml.safe_load(path.read_text())["resources"]
+    volume = made["volumes"]["landing"]
+    schema = re.fullmatch(r"\$\{resources\.schemas\.(\w+)\.name\}", volume["schema_name"])[1]
+    defaults = {p["name"]: p["default"] for p in jobs()["medallion"]["parameters"]}
+    assert (
+        defaults["landing"] == f"/Volumes/{volume['catalog_name']}/{made['schemas'][schema]['name']}/{volume['name']}"
+    )
+    assert {table.layer for table in ALL_TABLES} == {schema["name"] for schema in made["schemas"].values()}
+
+
+def dashboards():
+    for path in ROOT.glob("pipelines/*.yml"):
+        for name, body in yaml.safe_load(path.read_text())["resources"].get("dashboards", {}).items():
+            yield pytest.param(path.parent / body["file_path"], id=name)
+
+
+@pytest.mark.parametrize("path", dashboards())
+def test_dashboard_asks_for_tables_and_fields_that_exist(path):
+    dashboard = load(path)
+    for sql in dashboard.datasets.values():
+        named = re.findall(r"\b(?:bronze|silver|gold|control)\.\w+", sql)
+        assert named
+        assert set(named) <= {table.full_name for table in ALL_TABLES}
+    widgets = [widget for page in dashboard.pages for widget in page.widgets]
+    assert {query.dataset for widget in widgets for query in widget.queries} == set(dashboard.datasets)
+    for widget in widgets:
+        drawn = set(re.findall(r"'fieldName': [\"']([^\"']+)[\"']", str(widget.encodings)))
+        assert drawn <= {name for query in widget.queries for name in query.fields}, widget.name
+
+
+@pytest.mark.parametrize("path", dashboards())
+def test_dashboard_widgets_do_not_overlap(path):
+    for page in load(path).pages:
+        taken = []
+        for widget in page.widgets:
+            x, y, width, height = widget.position
+            assert x + width <= 6
+            taken += [(column, row) for column in range(x, x + width) for row in range(y, y + height)]
+        assert len(taken) == len(set(taken)), page.name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.py")), ids=lambda path: path.stem)
+def test_notebooks_are_databricks_notebooks(path):
+    source = path.read_text()
+    assert source.splitlines()[0] == "# Databricks notebook source"
+    assert 'widget("lake"' in source
+    assert all(line == "# COMMAND ----------" for line in source.splitlines() if line.startswith("# COMMAND"))
 
 
 def test_every_variable_is_described_and_used():

@@ -52,6 +52,17 @@ def test_user_rows_come_first(tmp_path):
     assert signature_text("S915 is out", load_masks(file)) == "<*> is out"
 
 
+def test_a_masks_file_in_toml_names_its_placeholder_itself(tmp_path):
+    file = tmp_path / "masks.toml"
+    file.write_text("[[mask]]\nname = 'member_no'\nregex = 'M-[0-9]{4}'\nprivate = true\n")
+    table = load_masks(file)
+    assert mask_text("M-1234 is out", table) == "<member_no> is out"
+    assert mask_text("M-1234 has 7 orders", private_masks(table)) == "<member_no> has 7 orders"
+    file.write_text("[[mask]]\nname = 'x y'\nregex = 'M'\n")
+    with pytest.raises(UsageError, match="'x y': a placeholder looks like"):
+        load_masks(file)
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

@@ -9,12 +9,13 @@ HOSTILE = "<script>alert(1)</script>"
 
 def empty(**rows):
     names = ("over_time", "by_reason", "survival", "patterns", "health", "discrepancies", "quarantine")
+    names += ("quality_runs", "quality_rules")
     return Figures(headline={}, bucket="hour", **({name: [] for name in names} | rows))
 
 
 def test_a_page_without_rows():
     page = render(empty())
-    assert page.count("Nothing to show.") == 8
+    assert page.count("Nothing to show.") == 10
     assert "https://" not in page.split("</script>")[-1], "the page must open offline"
 
 
@@ -46,3 +47,19 @@ def test_survival_by_hand():
 def test_two_tenants_of_one_queue_are_one_curve():
     rows = [{"delivery": 1, "reached": 10, "settled": 6}, {"delivery": 1, "reached": 30, "settled": 4}]
     assert unsettled(rows) == [(0, 1.0), (1, 0.75)]
+
+
+def test_quality_through_time():
+    runs = [
+        {"time": "2026-11-20 20:00:00", "severity": "critical", "n": 0},
+        {"time": "2026-11-21 20:00:00", "severity": "critical", "n": 2},
+    ]
+    rule = {"table_name": "silver.claims", "rule": HOSTILE, "severity": "critical", "runs": 1}
+    rule |= {"last_failed": "2026-11-21 20:00:00", "observed": "3 rows", "expected": "0", "then": "run stopped"}
+    page = render(empty(quality_runs=runs, quality_rules=[rule]), "../my lake/quality/data_docs/index.html")
+    assert HOSTILE not in page and "run stopped" in page and "rules that failed" in page
+    assert 'href="../my%20lake/quality/data_docs/index.html"' in page
+
+
+def test_no_link_without_data_docs():
+    assert "Data Docs" not in render(empty())

@@ -1,0 +1,298 @@
+"""RabbitMQ as its documents and the notes on the real server describe it: plain Python, one event after another.
+
+The truth holds what can be known: a death counts where something was read from the queue it led to.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from tests.models.clock import SECOND, START, iso, uuid, whole
+
+DLQ, RETRY = "q.dlq", "q.retry"
+
+
+def term(key, value):
+    """An Erlang pair as the event exchange writes it."""
+    return '{<<"' + key + '">>,' + value + "}"
+
+
+@dataclass
+class Message:
+    id: str
+    posted: int
+    deliveries: list = field(default_factory=list)
+    count: int = 0  # the broker's own, lost at a restart
+    deaths: list = field(default_factory=list)  # x-death, the newest first
+    away_until: int = 0
+    away: list = field(default_factory=list)  # when it went to the retry queue
+    settled: bool = False
+    died: dict | None = None
+    read: list = field(default_factory=list)  # deliveries from the dead letter queue
+    retries: list = field(default_factory=list)  # what a delivery showed of the retry queue
+    purged: int | None = None
+
+
+class Queue:
+    """One queue of one vhost, its retry and dead letter queues, and what the firehose and event exchange tell."""
+
+    def __init__(self, chance, vhost, quorum, limit, ttl, retry):
+        self.chance, self.vhost, self.quorum, self.ttl, self.retry = chance, vhost, quorum, ttl, retry
+        self.argument, self.flag, self.lazy = limit, False, False
+        self.policies, self.limits = {}, []
+        self.messages, self.events, self.held = [], [], []
+
+    def tell(self, now, surface, key, headers, payload=""):
+        event = {"captured_at": iso(now), "surface": surface, "exchange": "", "routing_key": key}
+        self.events.append(event | {"properties": {"headers": headers | {"vhost": self.vhost}}, "payload": payload})
+
+    def declare(self, now, name, arguments):
+        terms = [
+            term(key, f"signedint,{value}" if isinstance(value, int) else f'longstr,<<"{value}">>')
+            for key, value in arguments.items()
+        ]
+        self.tell(now, "event_exchange", "queue.created", {"name": name, "arguments": terms})
+        self.note_limit(now)
+
+    def set_policy(self, now, kind, name, pattern, priority, limit, apply_to="queues"):
+        self.policies[(kind, name)] = (pattern, priority, limit, apply_to)
+        definition = [term("delivery-limit", f"signedint,{limit}")] if limit is not None else []
+        headers = {"name": name, "pattern": pattern, "priority": priority, "definition": definition}
+        key = "policy.set" if kind == "policy" else "operator.policy.set"
+        self.tell(now, "event_exchange", key, headers | {"apply-to": apply_to})
+        self.note_limit(now)
+
+    def clear_policy(self, now, kind, name):
+        self.policies.pop((kind, name), None)
+        key = "policy.cleared" if kind == "policy" else "operator.policy.cleared"
+        self.tell(now, "event_exchange", key, {"name": name})
+        self.note_limit(now)
+
+    def limit(self):
+        """The limit that counts: always in a quorum queue, in a classic one while the feature flag is on."""
+        return self.lowest() if self.quorum or (self.flag and not self.lazy) else None
+
+    def lowest(self):
+        """The lowest of the argument and of the best policy and the best operator policy that match."""
+        limits = [self.argument] if self.argument is not None else []
+        for wanted in ("policy", "operator"):
+            matching = [
+                (priority, limit)
+                for (kind, _), (pattern, priority, limit, apply_to) in self.policies.items()
+                if kind == wanted and apply_to in ("queues", "all") and re.search(pattern, "q")
+            ]
+            best = max(matching, key=lambda m: m[0], default=(0, None))[1]
+            limits += [best] if best is not None else []
+        return min(limits, default=None)
+
+    def note_limit(self, now):
+        """A changed limit of a classic queue also kills what lies in it."""
+        self.limits.append((now, self.limit()))
+        if not self.quorum and self.limit() is not None:
+            for message in self.free(now):
+                if message.count > self.limit() and message not in self.held:
+                    self.die(now, message, "expired", cause="delivery_limit")
+
+    def enable_flag(self, now):
+        self.flag = True
+        self.tell(now, "event_exchange", "feature.flag.enabled", {"name": "classic_delivery_limits"})
+        self.note_limit(now)
+
+    def restart(self):
+        """A classic queue's counters are in memory."""
+        for message in self.messages:
+            message.count = message.count if self.quorum else 0
+
+    def limit_at(self, time):
+        held = [limit for at, limit in self.limits if at <= time]
+        return held[-1] if held else None
+
+    def headers(self, message, count=None):
+        deaths = [
+            {k: death[k] for k in ("count", "reason", "queue")} | {"time": iso(death["time"])[:19] + "+00:00"}
+            for death in message.deaths
+        ]
+        shown = {"x-death": deaths} if deaths else {}
+        return shown | ({"x-delivery-count": count} if count is not None else {})
+
+    def show(self, now, kind, queue, message, count=None, **more):
+        properties = {"message_id": message.id, "timestamp": message.posted // SECOND}
+        properties["headers"] = self.headers(message, count)
+        where = {"connection": "1.2.3.4:5 -> 1.2.3.4:6", "channel": 1}
+        key = f"{kind}.{queue}" if kind == "deliver" else "publish."
+        self.tell(now, "firehose", key, where | {"properties": properties} | more, f'{{"id": "{message.id}"}}')
+
+    def publish(self, now):
+        message = Message(uuid(self.chance), now)
+        self.messages.append(message)
+        self.show(now, "publish", "q", message, routed_queues=["q"])
+
+    def deliver(self, now, message):
+        first = message.count == 0
+        count = message.count if self.quorum and not (first and self.chance.random() < 0.5) else None
+        message.deliveries.append(now)
+        message.count += 1
+        # what x-death says of the queues the message came through
+        message.retries += [death | {} for death in message.deaths if death["queue"] == RETRY]
+        self.show(now, "deliver", "q", message, count)
+
+    def fail(self, now, message, reject):
+        """The consumer gives the message back, or refuses it for good."""
+        limit = self.limit()
+        if reject:
+            self.die(now, message, "rejected")
+        elif limit is not None and message.count > limit:
+            self.die(now, message, "delivery_limit" if self.quorum else "expired", cause="delivery_limit")
+
+    def die(self, now, message, reason, cause=None):
+        entry = next((d for d in message.deaths if (d["queue"], d["reason"]) == ("q", reason)), None)
+        if entry:  # the count grows, the time stays that of the first death
+            message.deaths.remove(entry)
+            entry = entry | {"count": entry["count"] + 1}
+        else:
+            entry = {"count": 1, "reason": reason, "queue": "q", "time": whole(now)}
+        message.deaths.insert(0, entry)
+        message.count = 0
+        if self.retry and entry["count"] < 3 and self.chance.random() < 0.8:
+            back = now + 2 * SECOND
+            message.away.append(now)
+            message.away_until = back
+            old = next((d for d in message.deaths if d["queue"] == RETRY), None)
+            message.deaths = [d for d in message.deaths if d is not old]
+            returned = {"count": 1, "reason": "expired", "queue": RETRY, "time": whole(back)}
+            message.deaths.insert(0, old | {"count": old["count"] + 1} if old else returned)
+        else:
+            at = max(entry["time"], whole(message.deliveries[-1])) if message.deliveries else entry["time"]
+            causes = {"expired": "ttl", "rejected": "rejected"}
+            message.died = {"reason": reason, "died": at, "told": False, "cause": cause or causes[reason]}
+
+    def expire(self, now):
+        for message in self.free(now):
+            over = self.ttl and message.posted + self.ttl * SECOND <= now
+            if over and message not in self.held and not message.deaths:
+                self.die(message.posted + self.ttl * SECOND, message, "expired")
+
+    def free(self, now):
+        return [m for m in self.messages if not m.settled and not m.died and m.purged is None and m.away_until <= now]
+
+    def read_dead(self, now, message):
+        message.died["told"] = True
+        message.read.append(now)
+        self.show(now, "deliver", DLQ, message)
+
+    def delete(self, now):
+        for message in self.messages:
+            # nobody knows of a death that was never read: as far as known, the message was still there
+            message.purged = message.purged or now
+        self.tell(now, "event_exchange", "queue.deleted", {"name": "q"})
+
+    def truth(self, now):
+        rows = {}
+        for m in self.messages:
+            if m.posted > now:
+                continue
+            deliveries = [t for t in m.deliveries if t <= now]
+            dead = m.died and m.died["told"] and m.died["died"] <= now
+            death = dead and {
+                "queue": "q",
+                "dead_letter_queue": DLQ,
+                "reason": m.died["reason"],
+                "cause": m.died["cause"],
+                "claim_count": len(deliveries),
+                "max_deliveries": self.limit_at(m.died["died"] + SECOND),
+                "posted_at": m.posted,
+                "died": m.died["died"],
+                "removed_at": None,
+                "expires_at": None,
+            }
+            gone = m.purged is not None and m.purged <= now
+            status = "dead_lettered" if dead else "purged" if gone else "outcome_unknown" if deliveries else "available"
+            left = [t for t in m.away if whole(t) <= now]
+            if not dead and left and not [t for t in deliveries if t > left[-1]]:
+                status = None  # in the retry queue: what is known of it depends on what was read later
+            if not dead and left and [t for t in m.away if t > now]:
+                status = None  # x-death keeps the time of the first death: when the next one was is not compared
+            rows[(self.vhost, "q", "", m.id)] = {"granted": len(deliveries), "status": status, "death": death or None}
+            read = [t for t in m.read if t <= now]
+            if read:
+                rows[(self.vhost, DLQ, "", m.id)] = {
+                    "granted": len(read),
+                    "status": "outcome_unknown",
+                    "death": None,
+                }
+            told = m.retries + [d for d in m.deaths if d["queue"] == RETRY and m.read]
+            if told and told[0]["time"] <= now:
+                died = {"queue": RETRY, "dead_letter_queue": "q", "reason": "expired", "cause": "ttl", "claim_count": 0}
+                died |= {"max_deliveries": None, "posted_at": None, "died": told[0]["time"]}
+                died |= {"removed_at": None, "expires_at": None}
+                rows[(self.vhost, RETRY, "", m.id)] = {"granted": 0, "status": "dead_lettered", "death": died}
+        return rows
+
+
+def history(chance, vhost, size):
+    """Raw events of one vhost with ``size`` messages, and its truth as a function of time."""
+    now = START + chance.randrange(30 * SECOND)
+    quorum, retry = chance.random() < 0.4, chance.random() < 0.2
+    limit = chance.choice((None, 0, 1, 2, 3)) if quorum else None
+    queue = Queue(
+        chance, vhost, quorum, limit, None if quorum or retry else chance.choice((None, None, None, 20, 60)), retry
+    )
+    if chance.random() < (0.4 if quorum else 0.9):
+        queue.set_policy(now, "policy", "all", ".*", 0, chance.choice((1, 2, 5)))
+    classic = not quorum and not retry and queue.ttl is None and chance.random() < 0.8
+    queue.lazy = classic and chance.random() < 0.2
+    arguments = {"x-queue-mode": "lazy"} if queue.lazy else {}
+    arguments |= {"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": DLQ}
+    arguments |= {"x-queue-type": "quorum"} if quorum else {}
+    arguments |= {"x-delivery-limit": limit} if limit is not None else {}
+    arguments |= {"x-message-ttl": queue.ttl * 1000} if queue.ttl else {}
+    now += 1000
+    queue.declare(now, "q", arguments)
+    if classic:
+        now += 1000
+        queue.enable_flag(now)
+    held = queue.held
+    names = [
+        ("policy", "all", ".*"),
+        ("policy", "mine", "^q$"),
+        ("policy", "other", "^orders"),
+        ("operator", "cap", "q"),
+    ]
+    while len(queue.messages) < size or chance.random() < 0.97:
+        now += 1 + chance.randrange(chance.choice((SECOND // 50, SECOND // 2, 5 * SECOND)))
+        queue.expire(now)
+        what, ready = chance.random(), [m for m in queue.free(now) if m not in held]
+        if len(queue.messages) < size and what < 0.3:
+            queue.publish(now)
+        elif what < 0.65 and ready:
+            message = chance.choice(ready[:5])
+            queue.deliver(now, message)
+            held.append(message)
+        elif what < 0.90 and held:
+            message, outcome = held.pop(chance.randrange(len(held))), chance.random()
+            if message.purged is not None:
+                continue
+            if outcome < 0.3:
+                message.settled = True
+            else:
+                queue.fail(now, message, reject=outcome < (0.6 if retry else 0.4))
+        elif what < 0.96:
+            dead = [m for m in queue.messages if m.died]
+            if dead:
+                queue.read_dead(now, chance.choice(dead))
+        elif what < 0.98:
+            kind, name, pattern = chance.choice(names)
+            if (kind, name) in queue.policies and chance.random() < 0.5:
+                queue.clear_policy(now, kind, name)
+            else:
+                priority = {"all": 0, "mine": 5, "other": 9, "cap": 1}[name]
+                apply_to = chance.choice(("queues", "queues", "all", "exchanges"))
+                queue.set_policy(now, kind, name, pattern, priority, chance.choice((0, 1, 2, 4, None)), apply_to)
+        elif what < 0.984 and chance.random() < 0.2:
+            queue.restart()
+        elif what < 0.987 and chance.random() < 0.5:
+            queue.delete(now)
+            held.clear()
+            now += 1000
+            queue.declare(now, "q", arguments)
+    return [json.dumps(event) for event in queue.events], queue.truth

@@ -1,0 +1,404 @@
+"""Zaqar as its two documents and the notes on the real server describe it: plain Python, one event after another.
+
+``Store("document")`` takes only free messages and lets ``_dead_letter_queue_messages_ttl`` count; ``Store("redis")``
+has the habits of the real store (double claims, delays overtaken, lifetimes that begin again).
+"""
+
+import json
+from dataclasses import dataclass, field
+
+from tests.models.clock import SECOND, iso, uuid, whole
+
+DEFAULT_TTL = 3600
+
+
+@dataclass
+class Message:
+    id: str
+    origin: str
+    queue: str
+    posted: int
+    ttl: int
+    delay_until: int
+    body: str
+    expires: int = 0
+    vanishes: int = 0
+    claim: str | None = None
+    claim_end: int = 0
+    count: int = 0
+    granted: dict = field(default_factory=dict)  # queue -> times
+    never: bool = False
+    early: bool = False
+    gone: tuple | None = None  # (how, when)
+    deaths: list = field(default_factory=list)
+
+
+@dataclass
+class Claim:
+    id: str
+    queue: str
+    end: int
+    known: bool
+    taken: list
+    released: bool = False
+
+
+class Store:
+    """One project's queues, and what a tap in front of the server writes down."""
+
+    def __init__(self, habits, project, chance):
+        self.redis = habits == "redis"
+        self.project, self.chance = project, chance
+        self.policies, self.messages, self.claims, self.events = {}, [], {}, []
+
+    # what the tap sees
+
+    def tell(self, now, method, path, status, query=None, request=None, response=None):
+        self.events.append(
+            {
+                "captured_at": iso(now),
+                "method": method,
+                "path": f"/v2/queues/{path}",
+                "query": query,
+                "project_id": self.project,
+                "client_id": f"client-{self.chance.randrange(4)}",
+                "request_body": request,
+                "status": status,
+                "response_body": response,
+            }
+        )
+
+    # queues
+
+    def put(self, now, queue, **metadata):
+        new = queue not in self.policies
+        if new:
+            self.policies[queue] = metadata
+        self.tell(now, "PUT", queue, 201 if new else 204, request=metadata)
+
+    def patch(self, now, queue, **metadata):
+        self.policies[queue] = {k: v for k, v in (self.policies.get(queue, {}) | metadata).items() if v is not None}
+        shown = {"_max_messages_post_size": 262144, "_default_message_ttl": 3600, "_default_message_delay": 0}
+        changes = [{"op": "replace", "path": f"/metadata/{k}", "value": v} for k, v in metadata.items()]
+        # unset values are listed as null, as the server does
+        unset = {"_max_claim_count": None, "_dead_letter_queue": None, "_dead_letter_queue_messages_ttl": None}
+        self.tell(now, "PATCH", queue, 200, request=changes, response=shown | unset | self.policies[queue])
+
+    def empty(self, now, queue, how):
+        for message in self.lying_in(queue):
+            if self.shown_until(message) > now:
+                message.gone = ("purged", now)
+            else:
+                message.gone = ("expired", self.shown_until(message))
+
+    def purge(self, now, queue):
+        self.empty(now, queue, "purged")
+        self.tell(now, "POST", f"{queue}/purge", 204, request={"resource_types": ["messages"]})
+
+    def delete_queue(self, now, queue):
+        self.empty(now, queue, "purged")
+        self.policies.pop(queue, None)
+        self.tell(now, "DELETE", queue, 204)
+
+    # messages
+
+    def post(self, now, queue, wanted):
+        """``wanted``: list of (ttl or None, delay or None)."""
+        policy, made = self.policies.get(queue, {}), []
+        for ttl, delay in wanted:
+            life = ttl or policy.get("_default_message_ttl") or DEFAULT_TTL
+            default = policy.get("_default_message_delay", 0)
+            wait = (default if delay is None else delay) if default > 0 else 0
+            message = Message(
+                uuid(self.chance), queue, queue, now, life, whole(now) + wait * SECOND, f'{{"n": {len(self.messages)}}}'
+            )
+            message.expires, message.vanishes = whole(now) + life * SECOND, now + life * SECOND
+            message.never = life < wait
+            made.append((message, ttl, delay))
+            self.messages.append(message)
+        request = [
+            {"body": m.body} | ({"ttl": t} if t is not None else {}) | ({"delay": d} if d is not None else {})
+            for m, t, d in made
+        ]
+        paths = [f"/v2/queues/{queue}/messages/{m.id}" for m, _, _ in made]
+        self.tell(now, "POST", f"{queue}/messages", 201, request={"messages": request}, response={"resources": paths})
+        return [m for m, _, _ in made]
+
+    def lying_in(self, queue):
+        return [m for m in self.messages if m.queue == queue and not m.gone]
+
+    def shown_until(self, message):
+        return min(message.expires, message.vanishes) if self.redis else message.expires
+
+    def lives(self, message, now):
+        return (message.vanishes if self.redis else message.expires) > now
+
+    def is_free(self, message, now):
+        return message.delay_until <= whole(now) and (message.claim is None or message.claim_end <= whole(now))
+
+    def hold(self, message, now, claim_id, ttl, grace, renewal=False):
+        message.claim, message.claim_end = claim_id, whole(now) + ttl * SECOND
+        # the server also keeps a message that a renewal ends together with
+        if message.expires < message.claim_end or (renewal and message.expires == message.claim_end):
+            message.ttl, message.expires = ttl + grace, message.claim_end + grace * SECOND
+
+    def let_live(self, message, now):
+        """The Redis store sets the key's lifetime again at a release or renewal."""
+        if self.redis and self.lives(message, now):
+            message.vanishes = now + message.ttl * SECOND
+
+    # claims
+
+    def take(self, now, queue, limit, ttl, grace):
+        """What a claim attempt takes: the granted and the moved."""
+        policy, claim_id = self.policies.get(queue, {}), uuid(self.chance)
+        highest, target = policy.get("_max_claim_count"), policy.get("_dead_letter_queue")
+        counting = highest is not None and target is not None
+        granted, moved, begun = [], [], False
+        for message in self.lying_in(queue):
+            if len(granted) + len(moved) == limit:
+                break
+            free = self.is_free(message, now)
+            if not self.lives(message, now) or not (free or (self.redis and begun)):
+                continue
+            begun = True
+            over = counting and message.count >= highest
+            if not over and message.delay_until > whole(now) and not message.granted.get(queue):
+                message.early = True
+            self.hold(message, now, claim_id, ttl, grace)
+            if over:
+                self.move(message, now, policy)
+                moved.append(message)
+            else:
+                message.count += counting
+                message.granted.setdefault(queue, []).append(now)
+                granted.append(message)
+        claim = Claim(claim_id, queue, whole(now) + ttl * SECOND, bool(granted), granted + moved)
+        self.claims[claim_id] = claim
+        return claim, granted
+
+    def move(self, message, now, policy):
+        life = policy.get("_dead_letter_queue_messages_ttl")
+        if life:
+            message.ttl = life
+            if not self.redis:
+                message.expires = whole(now) + life * SECOND
+        message.deaths.append(
+            {
+                "queue": message.queue,
+                "dead_letter_queue": policy["_dead_letter_queue"],
+                "claim_count": message.count,
+                "max_deliveries": policy["_max_claim_count"],
+                "died": now,
+            }
+        )
+        message.queue = policy["_dead_letter_queue"]
+
+    def claim(self, now, queue, limit, ttl, grace):
+        claim, granted = self.take(now, queue, limit, ttl, grace)
+        shown = [
+            {
+                "id": m.id,
+                "href": f"/v2/queues/{queue}/messages/{m.id}?claim_id={claim.id}",
+                "ttl": m.ttl,
+                "age": (whole(now) - whole(m.posted)) // SECOND,
+                "body": m.body,
+            }
+            for m in granted
+        ]
+        request = {"ttl": ttl, "grace": grace}
+        response = {"messages": shown} if granted else None
+        self.tell(now, "POST", f"{queue}/claims", 201 if granted else 204, {"limit": limit}, request, response)
+        return claim if granted else None
+
+    def pop(self, now, queue, limit):
+        claim, granted = self.take(now, queue, limit, 1, 0)
+        shown = [
+            {"id": m.id, "age": (now - m.posted) // SECOND, "ttl": m.ttl, "body": m.body, "claim_id": claim.id}
+            for m in granted
+        ]
+        for message in granted:
+            message.gone = ("settled", now)
+        if granted:
+            self.free_all(claim, now)
+        self.tell(
+            now, "DELETE", f"{queue}/messages", 200 if granted else 204, {"pop": limit},
+            response={"messages": shown} if granted else None,
+        )  # fmt: skip
+
+    def renew(self, now, claim, ttl, grace):
+        over = claim.released or claim.end <= whole(now)
+        if not over:
+            claim.end = whole(now) + ttl * SECOND
+            for message in claim.taken:
+                # a double claim's second holder is overruled by the first one's renewal
+                if not message.gone and self.lives(message, now) and (self.redis or message.claim == claim.id):
+                    self.hold(message, now, claim.id, ttl, grace, renewal=True)
+                    self.let_live(message, now)
+        status = 404 if over else 204
+        self.tell(now, "PATCH", f"{claim.queue}/claims/{claim.id}", status, request={"ttl": ttl, "grace": grace})
+
+    def release(self, now, claim):
+        if not claim.released and claim.end > whole(now):
+            self.free_all(claim, now)
+        self.tell(now, "DELETE", f"{claim.queue}/claims/{claim.id}", 204)
+
+    def free_all(self, claim, now):
+        claim.released = True
+        for message in claim.taken:
+            if not message.gone and self.lives(message, now) and (self.redis or message.claim == claim.id):
+                message.claim, message.claim_end = None, 0
+                self.let_live(message, now)
+
+    def delete(self, now, message, queue, claim):
+        """A worker deletes what it claimed; only the holder of a running claim may."""
+        there = not message.gone and message.queue == queue and self.lives(message, now)
+        held = message.claim is not None and message.claim_end > whole(now)
+        if not there:
+            status = 404
+        elif not held:
+            status = 400
+        elif message.claim != claim.id:
+            status = 403
+        else:
+            status, message.gone = 204, ("settled", now)
+        self.tell(now, "DELETE", f"{queue}/messages/{message.id}", status, {"claim_id": claim.id})
+
+    def bulk_delete(self, now, queue, messages):
+        for message in messages:
+            message.gone = ("settled", now)
+        self.tell(now, "DELETE", f"{queue}/messages", 204, {"ids": ",".join(m.id for m in messages)})
+
+    # the truth
+
+    def status(self, message, queue, now):
+        """Where the message stands in ``queue``, a queue in which it was."""
+        if any(death["queue"] == queue for death in message.deaths):
+            return "dead_lettered"
+        how = message.gone[0] if message.gone else None
+        if not how and self.shown_until(message) <= now:
+            how = "expired"
+        if how == "expired":
+            return "expired" if message.granted.get(queue) else "expired_unseen"
+        if how:
+            return how
+        if message.delay_until > now and not message.granted.get(queue):
+            return "delayed"
+        return "claimed" if message.claim is not None and message.claim_end > now else "available"
+
+    def truth(self, now):
+        """``{(tenant, queue, message id): row}`` at ``now``, after every operation until then."""
+        rows = {}
+        for m in self.messages:
+            visited = [m.origin, *[death["dead_letter_queue"] for death in m.deaths]]
+            for queue in visited:
+                seen = m.granted.get(queue) or (m.gone and m.gone[0] == "settled" and m.queue == queue)
+                if queue != m.origin and not seen:
+                    continue  # nothing told that it lies there
+                row = {"granted": len(m.granted.get(queue, [])), "status": self.status(m, queue, now), "death": None}
+                row |= {"claimed_while_delayed": m.early} if queue == m.origin else {}
+                row |= {"never_claimable": m.never} if queue == m.origin else {}
+                for death in m.deaths:
+                    if death["queue"] == queue:
+                        last = death is m.deaths[-1]
+                        gone = m.gone if last and m.gone and m.gone[0] != "expired" else None
+                        row["death"] = death | {
+                            "reason": "max_claim_count",
+                            "cause": "delivery_limit",
+                            "posted_at": m.posted if queue == m.origin else None,
+                            "removed_at": gone[1] if gone else None,
+                            "expires_at": self.shown_until(m) if last and not gone else None,
+                        }
+                rows[(self.project, queue, "", m.id)] = row
+        return rows
+
+
+def history(chance, project, habits, size, cut):
+    """Play ``size`` messages through one project's queue and its dead letter queue.
+
+    Returns the raw events, the truth at ``cut`` seconds after the start and at the end (as a function of time).
+    """
+    from tests.models.clock import START
+
+    store, now = Store(habits, project, chance), START + chance.randrange(30 * SECOND)
+    at_cut, cut = None, START + cut * SECOND
+    grace, lives = (60, 61, 90), (60, 75, 150, 150, 600, 86400, None)
+    delayed = chance.random() < 0.4
+    policy = {}
+    if delayed:
+        policy["_default_message_delay"] = chance.choice((0, 1, 5, 20, 60))
+    if chance.random() < 0.8:
+        policy |= {"_max_claim_count": chance.randint(1, 4), "_dead_letter_queue": "q-dlq"}
+    if chance.random() < 0.4:
+        policy["_dead_letter_queue_messages_ttl"] = chance.choice((60, 300, 7200))
+    if chance.random() < 0.3:
+        policy["_default_message_ttl"] = chance.choice((70, 1000))
+    if chance.random() < 0.9:
+        store.put(now, "q-dlq")
+    now += 1 + chance.randrange(SECOND)
+    if chance.random() < 0.95:
+        store.put(now, "q", **policy)
+    posted, held = 0, []
+    while posted < size or chance.random() < 0.98:
+        now += 1 + chance.randrange(chance.choice((SECOND // 50, SECOND // 2, 5 * SECOND, 5 * SECOND, 25 * SECOND)))
+        if at_cut is None and now > cut:
+            at_cut = store.truth(cut)
+        what = chance.random()
+        if posted < size and what < 0.25:
+            wanted = [
+                (
+                    chance.choice(lives),
+                    chance.choice((None, None, 0, 3, 30, 80)) if delayed else chance.choice((None, 9)),
+                )
+                for _ in range(min(size - posted, chance.choice((1, 1, 1, 2, 3, 8))))
+            ]
+            store.post(now, "q", wanted)
+            posted += len(wanted)
+        elif what < 0.55:
+            queue = "q" if chance.random() < 0.85 else "q-dlq"
+            claim = store.claim(
+                now, queue, chance.randint(1, 7), chance.choice((60, 60, 75, 120)), chance.choice(grace)
+            )
+            if claim:
+                held.append(claim)
+        elif what < 0.80 and held:
+            claim = chance.choice(held)
+            if chance.random() < 0.5:
+                store.release(now, claim)
+                held.remove(claim)
+            else:
+                mine = [m for m in claim.taken if m.granted.get(claim.queue)]
+                if mine:
+                    store.delete(now, chance.choice(mine), claim.queue, claim)
+        elif what < 0.83 and held:
+            store.renew(now, chance.choice(held), chance.choice((60, 100, 300)), chance.choice(grace))
+        elif what < 0.85 and held:
+            held.pop(chance.randrange(len(held)))  # a consumer is gone
+        elif what < 0.87:
+            change = {"_max_claim_count": chance.choice((1, 2, 3, 5, None)), "_dead_letter_queue": "q-dlq"}
+            if chance.random() < 0.2:
+                change = {"_dead_letter_queue": None}
+            if chance.random() < 0.3:
+                change["_dead_letter_queue_messages_ttl"] = chance.choice((None, 60, 600))
+            if delayed and chance.random() < 0.3:
+                change["_default_message_delay"] = chance.choice((0, 10))
+            if "q" in store.policies:
+                store.patch(now, "q", **change)
+        elif what < 0.88:
+            store.put(now, chance.choice(("q", "q-dlq")), _max_claim_count=1, _dead_letter_queue="q-dlq") if (
+                chance.random() < 0.5 and "q" in store.policies and "q-dlq" in store.policies
+            ) else None
+        elif what < 0.885:
+            store.purge(now, chance.choice(("q", "q-dlq")))
+        elif what < 0.888 and chance.random() < 0.3:
+            store.delete_queue(now, chance.choice(("q", "q-dlq")))
+        elif what < 0.90:
+            store.pop(now, "q" if habits == "redis" else chance.choice(("q", "q-dlq")), chance.randint(1, 3))
+        elif what < 0.92:
+            queue = "q" if habits == "redis" else chance.choice(("q", "q-dlq"))
+            there = [m for m in store.lying_in(queue) if store.lives(m, now)]
+            if there:
+                store.bulk_delete(now, queue, chance.sample(there, min(len(there), chance.randint(1, 3))))
+    if at_cut is None:
+        at_cut = store.truth(cut)
+    return [json.dumps(event) for event in store.events], at_cut, store.truth

@@ -1,0 +1,94 @@
+"""One run over every kind of broken event and good ones: each ends as the table says, and harms no other."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter import steps, tables
+from deadletter.gates.refused import EVENT_IDS
+from deadletter.lake import Lake
+from tests.pipelines.broken_events import CASES, document
+from tests.pipelines.conftest import BUNDLED, quiet
+from tests.pipelines.test_disorder import COMPARED, lines_of, write
+
+GOOD = {system: lines_of(BUNDLED / system / "orders-a.jsonl.gz")[:300] for system in ("zaqar", "rabbitmq", "pulsar")}
+OF_TENANTS = [table for table in COMPARED if "tenant" in [column.name for column in table.columns]]
+IDS = [f"{case.system}: {case.name}" for case in CASES]
+
+
+def lake_of(spark, base, broken):
+    for system, lines in GOOD.items():
+        write(base / "landing" / system, "good.jsonl.gz", lines)
+    for number, case in enumerate(broken):
+        folder = base / "landing" / case.system
+        folder.mkdir(exist_ok=True)
+        (folder / f"broken-{number:03}.jsonl").write_bytes(case.line + b"\n")
+    made = Lake(spark, str(base / "lake"))
+    return made, steps.run(made, str(base / "landing"), tell=quiet)
+
+
+@pytest.fixture(scope="module")
+def broken(spark, tmp_path_factory):
+    """The lake with all broken events, and what the run told."""
+    return lake_of(spark, tmp_path_factory.mktemp("broken"), CASES)
+
+
+@pytest.fixture(scope="module")
+def ends(broken):
+    """Of each broken event: its reason codes, and whether any silver table has a fact of it."""
+    lake, _ = broken
+    files = lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%/broken-%'").select("event_id", "source_file")
+    numbers = {row["event_id"]: int(re.search(r"broken-(\d+)", row["source_file"])[1]) for row in files.collect()}
+    codes = {
+        row["event_id"]: {reason.split(": ")[0] for reason in row["reasons"]}
+        for row in lake.read(tables.QUARANTINE).select("event_id", "reasons").collect()
+    }
+    silver = [tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES]
+    told = {
+        row["event_id"]
+        for table in silver
+        for row in lake.read(table).select(F.explode(F.expr(EVENT_IDS[table.full_name])).alias("event_id")).collect()
+    }
+    return {number: (codes.get(event_id, set()), event_id in told) for event_id, number in numbers.items()}
+
+
+def test_there_are_enough_kinds():
+    assert len({case.line for case in CASES}) == len(set(IDS)) == len(CASES) >= 60
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=IDS)
+def test_a_broken_event_ends_as_the_table_says(ends, number):
+    case = CASES[number]
+    codes, told = ends[number]
+    if case.code:
+        assert codes == {case.code}
+    else:
+        assert codes == set()
+        # of two posts of one id only the earlier is a fact
+        assert told == (case.end.startswith("rule: ") and "other body" not in case.name)
+
+
+def test_none_is_lost(broken, ends):
+    lake, summary = broken
+    assert sorted(ends) == list(range(len(CASES)))
+    assert lake.read(tables.QUEUE_EVENTS).count() == len(CASES) + sum(map(len, GOOD.values()))
+    assert lake.read(tables.QUARANTINE).count() == sum(case.code is not None for case in CASES)
+
+
+def test_the_good_events_tables_are_the_same(spark, broken, tmp_path):
+    lake, summary = broken
+    clean, clean_summary = lake_of(spark, tmp_path, [])
+    assert clean_summary.as_of == summary.as_of
+    tenants = [row["tenant"] for row in clean.read(tables.MESSAGE_STATE).select("tenant").distinct().collect()]
+    for table in OF_TENANTS:
+        mixed = lake.read(table).where(F.col("tenant").isin(tenants)).drop("pattern_id")
+        alone = clean.read(table).drop("pattern_id")
+        extra, missing = mixed.exceptAll(alone).limit(3).collect(), alone.exceptAll(mixed).limit(3).collect()
+        assert (extra, missing) == ([], []), table.full_name
+
+
+def test_the_documents_table_is_current():
+    written = Path(__file__).parents[2] / "docs" / "broken-events.md"
+    assert written.read_text("utf-8") == document(), "run: python -m tests.pipelines.broken_events"

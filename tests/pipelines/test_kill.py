@@ -1,0 +1,119 @@
+"""A run that is killed, refused or out of room leaves a lake that the next run completes."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from deadletter import steps
+from deadletter.errors import DeadletterError
+from deadletter.lake import Lake
+from tests.pipelines.conftest import quiet
+from tests.properties.test_histories import generate
+from tests.properties.test_invariants import GOLD, SILVER, write
+
+KILLS = int(os.environ.get("DEADLETTER_KILLS", "3"))
+STAGES = ("bronze:", "silver:", "gold:", "gold:", "quality:")
+ROOT = Path(__file__).parent.parent.parent
+
+
+def assert_same_tables(one, other):
+    for table in (*SILVER, *GOLD):
+        left, right = (lake.read(table).drop("source_file") for lake in (one, other))
+        extra, missing = left.exceptAll(right).limit(3).collect(), right.exceptAll(left).limit(3).collect()
+        assert (extra, missing) == ([], []), table.full_name
+
+
+def slices(count):
+    """Generated histories of all brokers, dealt into ``count`` files a system."""
+    lines = generate(23, 400).lines
+    return [{system: part[number::count] for system, part in lines.items()} for number in range(count)]
+
+
+def start(landing, lake):
+    """``deadletter run`` in a process group of its own, its progress on standard error."""
+    command = [sys.executable, "-m", "deadletter", "run", "--landing", str(landing), "--lake", str(lake)]
+    env = os.environ | {"PYTHONPATH": f"{ROOT / 'libs'}:{os.environ.get('PYTHONPATH', '')}"}
+    return subprocess.Popen(
+        command, start_new_session=True, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+
+
+def kill_in(process, stage, delay):
+    """SIGKILL to the whole group ``delay`` seconds after ``stage`` began; false if it ended before."""
+    for line in process.stderr:
+        if f" s] {stage}" in line:
+            time.sleep(delay)
+            break
+    ended = process.poll() is not None
+    if not ended:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return not ended
+
+
+def test_killed_at_random_moments(spark, tmp_path):
+    """Killed in every layer, each time with new events waiting; then one quiet run."""
+    chance, killed, files = random.Random(5), [], slices(KILLS)
+    landing, root = tmp_path / "landing", tmp_path / "lake"
+    for number, part in enumerate(files):
+        write(landing, f"{number}.jsonl.gz", part)
+        stage = STAGES[number % len(STAGES)]
+        if kill_in(start(landing, root), stage, chance.uniform(0, 3)):
+            killed.append(stage)
+    assert len(killed) >= 0.8 * KILLS, killed
+    steps.run(Lake(spark, str(root)), str(landing), tell=quiet)
+    undisturbed = Lake(spark, str(tmp_path / "undisturbed"))
+    steps.run(undisturbed, str(landing), tell=quiet)
+    assert_same_tables(Lake(spark, str(root)), undisturbed)
+
+
+def test_two_runs_at_once(spark, tmp_path):
+    """While another process runs on the lake, a run says so and changes nothing."""
+    landing, root = tmp_path / "landing", tmp_path / "lake"
+    write(landing, "all.jsonl.gz", slices(1)[0])
+    first = start(landing, root)
+    try:
+        assert any(" s] bronze:" in line for line in first.stderr)
+        with pytest.raises(DeadletterError, match="another run is at work"):
+            steps.run(Lake(spark, str(root)), str(landing), tell=quiet)
+        first.stderr.read()
+    finally:
+        assert first.wait() == 0
+
+
+def test_a_lake_that_cannot_be_written(spark, tmp_path):
+    (tmp_path / "landing").mkdir()
+    with pytest.raises(DeadletterError, match=r"cannot write to the lake /proc/lake: .*Nothing was changed"):
+        steps.run(Lake(spark, "/proc/lake"), str(tmp_path / "landing"), tell=quiet)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of two megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk(spark, tmp_path, small_disk):
+    """The run says that the disk is full; with more room the next one completes the lake."""
+    landing = tmp_path / "landing"
+    write(landing, "all.jsonl.gz", slices(1)[0])
+    lake = Lake(spark, str(small_disk / "lake"))
+    with pytest.raises(DeadletterError, match=r"cannot write to the lake .*: No space left on device"):
+        steps.run(lake, str(landing), tell=quiet)
+    subprocess.run(["mount", "-o", "remount,size=500m", small_disk], check=True)
+    steps.run(lake, str(landing), tell=quiet)
+    undisturbed = Lake(spark, str(tmp_path / "undisturbed"))
+    steps.run(undisturbed, str(landing), tell=quiet)
+    assert_same_tables(lake, undisturbed)

@@ -1,0 +1,47 @@
+"""Tidying makes fewer files of the same rows."""
+
+from pathlib import Path
+
+import pytest
+
+from deadletter.lake import Lake, create_statement
+from deadletter.maintenance import maintain
+from deadletter.tables import PROGRESS
+
+
+@pytest.fixture()
+def fragmented(spark, tmp_path):
+    lake = Lake(spark, str(tmp_path))
+    spark.sql(create_statement(lake.identifier(PROGRESS), PROGRESS))
+    for version in range(3):
+        lake.note_progress("gold", version, None)
+    return lake
+
+
+def live_files(lake):
+    folder = Path(lake.folder, PROGRESS.layer, PROGRESS.name)
+    names = lake.read(PROGRESS).selectExpr("_metadata.file_path AS path").distinct().collect()
+    return len(names), len(list(folder.glob("*.parquet")))
+
+
+def test_maintain(fragmented):
+    before = sorted(fragmented.read(PROGRESS).collect())
+    live, kept = live_files(fragmented)
+    assert live == 3
+    (told,) = maintain(fragmented, tell=lambda text: None)
+    assert (told.table, told.files_before, told.files_after) == ("control.progress", 3, 1)
+    assert live_files(fragmented) == (1, kept + 1), "a reader may still want the replaced files"
+    assert sorted(fragmented.read(PROGRESS).collect()) == before
+
+
+def test_replaced_files_go_once_nobody_can_want_them(fragmented, monkeypatch):
+    fragmented.spark.sql(
+        f"ALTER TABLE {fragmented.identifier(PROGRESS)} "
+        "SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
+    )
+    fragmented.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        maintain(fragmented, retain_hours=0, tell=lambda text: None)
+    finally:
+        fragmented.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "true")
+    assert live_files(fragmented) == (1, 1)

@@ -1,0 +1,110 @@
+"""Each notebook runs on a lake made from the captures, and shows what it promises."""
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.notebook import HEADER, cells, execute
+from deadletter.notebook_page import write_page
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+EXPECTED = {
+    "triage_dead_letters": [
+        ["place", "reason", "cause", "dead_letters", "since", "last", "patterns"],
+        "chart",
+        ["pattern_id", "template", "dead_letters", "since", "last", "status", "kind"],
+        ["place", "message_id", "dead_lettered_at", "reason", "claim_count", "error", "payload"],
+        ["dead_letter_queue", "dead_letters", "first_expires"],
+    ],
+    "explore_pattern": [
+        tables.POISON_PATTERNS.column_names,
+        ["place", "message_id", "dead_lettered_at", "reason", "claim_count", "error", "payload"],
+        "chart",
+        ["place", "reason", "cause", "dead_letters", "since", "last", "patterns"],
+        ["difference", "dead_letters", "example"],
+    ],
+    "plan_limit": [
+        "chart",
+        [*tables.DELIVERY_SURVIVAL.column_names, "place"],
+        ["place", "delivered", "stopped", "stopped_though_settled", "deliveries_saved"],
+        "chart",
+    ],
+}
+
+
+def run(name, lake, monkeypatch, **widgets):
+    for key, value in {"lake": lake.root, **widgets}.items():
+        monkeypatch.setenv(f"DEADLETTER_{key.upper()}", value)
+    return [shown for cell in execute(NOTEBOOKS / f"{name}.py") for shown in cell.shown]
+
+
+def test_every_notebook_is_expected():
+    assert {path.stem for path in NOTEBOOKS.glob("*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_source_format(name):
+    source = (NOTEBOOKS / f"{name}.py").read_text()
+    assert source.splitlines()[0] == HEADER
+    assert cells(source)[0].prose, "a notebook begins by saying what it is for"
+    for cell in cells(source):
+        calls = [line for line in cell.source.splitlines() if "views." in line and line.startswith("display")]
+        assert cell.prose or len(calls) <= 1, "one look a cell"
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_runs_and_shows_its_tables(lake, monkeypatch, name):
+    shown = run(name, lake, monkeypatch)
+    for found, expected in zip(shown, EXPECTED[name], strict=True):
+        if expected == "chart":
+            assert isinstance(found, go.Figure)
+            assert any(len(trace.x) for trace in found.data)
+        else:
+            assert found.columns == expected
+            assert found.count() > 0
+
+
+def test_triage_of_one_queue_counts_what_the_table_holds(lake, monkeypatch):
+    died = run("triage_dead_letters", lake, monkeypatch, queue="payments")[0]
+    expected = lake.read(tables.DEAD_LETTERS).where("queue = 'payments'").count()
+    assert expected > 0
+    assert died.agg(F.sum("dead_letters")).first()[0] == expected
+
+
+def test_triage_since_leaves_out_what_died_before(lake, monkeypatch):
+    dead = lake.read(tables.DEAD_LETTERS)
+    middle = F.timestamp_seconds(F.median(F.unix_seconds("dead_lettered_at")))
+    middle = dead.agg(F.date_format(middle, "yyyy-MM-dd'T'HH:mm:ss'Z'")).first()[0]
+    died = run("triage_dead_letters", lake, monkeypatch, since=middle)[0]
+    expected = dead.where(F.col("dead_lettered_at") >= F.lit(middle).cast("timestamp")).count()
+    assert 0 < expected < dead.count()
+    assert died.agg(F.sum("dead_letters")).first()[0] == expected
+
+
+def test_a_pattern_shows_all_its_members(lake, monkeypatch):
+    smallest = lake.read(tables.POISON_PATTERNS).orderBy("dead_letters", "pattern_id").first()
+    shown = run("explore_pattern", lake, monkeypatch, pattern=smallest["pattern_id"])
+    assert shown[0].first()["pattern_id"] == smallest["pattern_id"]
+    assert shown[3].agg(F.sum("dead_letters")).first()[0] == smallest["dead_letters"]
+
+
+def test_a_lower_limit_stops_what_was_delivered_more_often(lake, monkeypatch):
+    preview = run("plan_limit", lake, monkeypatch, limit="1")[2]
+    again = (
+        lake.read(tables.MESSAGE_STATE).where("size(deliveries) > 1 AND system = 'zaqar' AND queue = 'orders'").count()
+    )
+    found = preview.where("place = 'zaqar orders'").first()
+    assert found["stopped"] == again > 0
+    assert found["stopped_though_settled"] <= found["stopped"] <= found["delivered"]
+
+
+def test_an_executed_notebook_is_a_page(lake, monkeypatch, tmp_path):
+    monkeypatch.setenv("DEADLETTER_LAKE", lake.root)
+    page = write_page(NOTEBOOKS / "plan_limit.py", tmp_path / "made" / "plan.html").read_text(encoding="utf-8")
+    assert "<h1>Plan a delivery limit</h1>" in page
+    assert page.count("Plotly.newPlot(") == 2
+    assert "<td>zaqar orders</td>" in page
+    assert 'src="http' not in page[page.index("<body>") :], "the page must open offline"

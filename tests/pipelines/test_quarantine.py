@@ -1,0 +1,190 @@
+"""The way back from quarantine: release after a fix ends in the tables that no mistake would have made."""
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from deadletter import steps, tables
+from deadletter.cli import cli
+from deadletter.errors import DeadletterError
+from deadletter.lake import Lake
+from deadletter.parsing import zaqar
+from deadletter.steps.release import quarantined, release
+from tests.pipelines.conftest import BUNDLED, quiet
+from tests.pipelines.test_disorder import assert_same_tables, lines_of, write
+
+ZAQAR = lines_of(BUNDLED / "zaqar" / "orders-a.jsonl.gz")[:200]
+PULSAR = lines_of(BUNDLED / "pulsar" / "orders-a.jsonl.gz")[:200]
+POST = json.loads(next(line for line in ZAQAR if b'/messages", "query": null' in line))
+BAD_TTL = next(rule for rule in zaqar.RULES if rule.startswith("bad_ttl: "))
+
+
+def post(number, ttl):
+    """A post of one message, the last thing that happened."""
+    return line(
+        captured_at=f"2026-11-20T22:00:0{number}+00:00",
+        request_body={"messages": [{"body": "x", "ttl": ttl}]},
+        response_body={"resources": [f"/v2/queues/orders/messages/m{number}"]},
+    )
+
+
+def line(**changes):
+    return json.dumps(POST | changes).encode() + b"\n"
+
+
+def fill(landing, pulsar_folder):
+    write(landing / "zaqar", "good.jsonl.gz", ZAQAR)
+    write(landing / "zaqar", "ttl.jsonl.gz", [post(1, -5), post(2, -6)])
+    write(landing / "zaqar", "hopeless.jsonl.gz", [b"{half\n"])
+    write(landing / pulsar_folder, "events.jsonl.gz", PULSAR)
+
+
+@pytest.fixture(scope="module")
+def refused(spark, tmp_path_factory):
+    """A lake with Pulsar's events in the wrong folder, two TTLs below 0 and half a line."""
+    base = tmp_path_factory.mktemp("refused")
+    fill(base / "landing", "plusar")
+    made = Lake(spark, str(base / "lake"))
+    steps.run(made, str(base / "landing"), tell=quiet)
+    return made
+
+
+@pytest.fixture
+def lake(refused, tmp_path):
+    """A copy that a test may change."""
+    shutil.copytree(refused.root, tmp_path / "lake")
+    return Lake(refused.spark, str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def lenient(monkeypatch):
+    """The parser is fixed: every TTL will do."""
+    monkeypatch.delitem(zaqar.RULES, BAD_TTL)
+
+
+def call(*arguments):
+    done = CliRunner().invoke(cli, ["quarantine", *arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+def listed(lake, *options):
+    rows = call("list", "--lake", lake.root, "--json", *options).splitlines()
+    return {(row["system"], row["code"]): row["events"] for row in map(json.loads, rows)}
+
+
+def decisions(lake):
+    found = lake.read(tables.QUARANTINE_DECISIONS).groupBy("decision", "who", "why").count().collect()
+    return {(row["decision"], row["who"], row["why"]): row["count"] for row in found}
+
+
+WAITING = {("plusar", "unknown_system"): 200, ("zaqar", "bad_ttl"): 2, ("zaqar", "not_json"): 1}
+
+
+def test_list_and_show(refused):
+    assert listed(refused) == WAITING
+    table = call("list", "--lake", refused.root)
+    assert "bad_ttl" in table and "plusar" in table
+    row = refused.read(tables.QUARANTINE).where("system = 'zaqar' AND raw LIKE '{half%'").first()
+    shown = call("show", row["event_id"][:12], "--lake", refused.root)
+    assert row["event_id"] in shown and "not_json: " in shown and "hopeless.jsonl.gz" in shown and "{half" in shown
+
+
+def test_everything_released_after_its_fix(spark, lake, lenient, tmp_path):
+    """The folder's name and the parser are fixed: the lake becomes what it would have been without mistakes."""
+    fill(tmp_path / "landing", "pulsar")
+    steps.run(lake, str(tmp_path / "landing"), tell=quiet)
+    told = call("release", "--where", "true", "--lake", lake.root, "--by", "ann", "--why", "fixed")
+    assert "202 of 203 events released; 1 stay in quarantine" in told and "not_json" in told
+    assert listed(lake) == {("zaqar", "not_json"): 1}
+    assert decisions(lake) == {("released", "ann", "fixed"): 203}
+    right = Lake(spark, str(tmp_path / "right"))
+    steps.run(right, str(tmp_path / "landing"), tell=quiet)
+    assert_same_tables(right, lake)
+    assert lake.progress("silver").as_of == right.progress("silver").as_of == lake.progress("gold").as_of
+    again = call("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
+    assert "0 of 0 events released" in again
+
+
+def test_what_stays_has_the_reasons_of_now(lake, monkeypatch):
+    monkeypatch.delitem(zaqar.RULES, BAD_TTL)
+    monkeypatch.setitem(zaqar.RULES, "odd_ttl: a TTL is odd", "exists(posts, m -> m.ttl = '-5')")
+    told = call("release", "--where", "reasons[0] LIKE 'bad_ttl:%'", "--lake", lake.root, "--why", "new rule")
+    assert "1 of 2 events released; 1 stay" in told and "odd_ttl: a TTL is odd" in told
+    assert listed(lake)["zaqar", "odd_ttl"] == 1
+    assert ("zaqar", "bad_ttl") not in listed(lake)
+
+
+def test_killed_and_started_again(lake, lenient, monkeypatch, tmp_path):
+    """Killed after the facts were merged: the events still wait, and the second release ends the same."""
+    other = Lake(lake.spark, str(shutil.copytree(lake.root, tmp_path / "other")))
+    where = "system = 'zaqar'"
+    with monkeypatch.context() as killed:
+        killed.setattr(Lake, "revise", lambda *_: (_ for _ in ()).throw(DeadletterError("killed")))
+        with pytest.raises(DeadletterError, match="killed"):
+            release(lake, quarantined(lake).where(where), "ann", "fix", quiet)
+    assert listed(lake) == WAITING
+    for each in (lake, other):
+        release(each, quarantined(each).where(where), "ann", "fix", quiet)
+    assert_same_tables(other, lake)
+    assert listed(lake) == listed(other) == {("plusar", "unknown_system"): 200, ("zaqar", "not_json"): 1}
+
+
+def test_killed_before_gold(lake, lenient, monkeypatch, tmp_path):
+    """The events have left quarantine; the next run derives gold again although nothing new came."""
+    with monkeypatch.context() as killed:
+        killed.setattr(
+            "deadletter.steps.gold.derive", lambda *_, **__: (_ for _ in ()).throw(DeadletterError("killed"))
+        )
+        with pytest.raises(DeadletterError, match="killed"):
+            release(lake, quarantined(lake).where("system = 'zaqar'"), "ann", "fix", quiet)
+    (tmp_path / "landing").mkdir()
+    steps.run(lake, str(tmp_path / "landing"), tell=quiet)
+    assert lake.progress("gold").as_of == lake.progress("silver").as_of
+    assert lake.progress("gold").as_of.isoformat() == "2026-11-20T22:00:02+00:00"
+
+
+def test_discard_and_a_resend(lake, tmp_path):
+    """A discarded event leaves the list, also when it is sent again; its raw line stays."""
+    call("discard", "--where", "system = 'plusar'", "--lake", lake.root, "--by", "bo", "--why", "test data")
+    assert listed(lake) == {("zaqar", "bad_ttl"): 2, ("zaqar", "not_json"): 1}
+    assert listed(lake, "--all") == WAITING
+    assert decisions(lake) == {("discarded", "bo", "test data"): 200}
+    write(tmp_path / "landing" / "plusar", "again.jsonl.gz", PULSAR[:50])
+    steps.run(lake, str(tmp_path / "landing"), tell=quiet)
+    assert listed(lake) == {("zaqar", "bad_ttl"): 2, ("zaqar", "not_json"): 1}
+    assert lake.read(tables.QUEUE_EVENTS).where("system = 'plusar'").count() == 250
+    event_id = lake.read(tables.QUARANTINE).where("system = 'plusar'").first()["event_id"]
+    assert "discarded" in call("show", event_id, "--lake", lake.root)
+    assert "0 of 1 events released" in call("release", event_id, "--lake", lake.root, "--why", "second thoughts")
+    assert listed(lake)["plusar", "unknown_system"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["release", "--why", "x"], "which events?"),
+        (["discard", "0000000000", "--where", "true", "--why", "x"], "which events?"),
+        (["release", "0000000000", "--why", "x"], "0000000000: no such event in quarantine"),
+        (["release", "00", "--why", "x"], "at least 8 characters"),
+        (["discard", "--where", "nothing = 1", "--why", "x"], "--where nothing = 1: "),
+        (["list", "--where", "1 +"], "--where 1 +: "),
+        (["show", "ffffffff"], "no such event"),
+    ],
+)
+def test_wrong_usage(refused, arguments, told):
+    with pytest.raises(DeadletterError) as error:
+        call(*arguments, "--lake", refused.root)
+    assert told in str(error.value)
+    assert error.value.exit_code == 2
+
+
+def test_a_lake_of_an_earlier_version(lake):
+    """Without the table of decisions: the list works, and the first decision makes the table."""
+    shutil.rmtree(f"{lake.root}/control/quarantine_decisions")
+    assert listed(lake) == WAITING
+    call("discard", "--where", "system = 'zaqar'", "--lake", lake.root, "--why", "known")
+    assert listed(lake) == {("plusar", "unknown_system"): 200}

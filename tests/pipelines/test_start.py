@@ -1,0 +1,80 @@
+"""What stops a run at its start: one clear line, the right exit code, no stack trace."""
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from deadletter import cli, tables
+from deadletter.gates import suites
+from deadletter.lake import Lake, create_statement
+
+EVENT = b'{"captured_at": "2026-11-20T20:53:01+00:00"}\n'
+
+
+@pytest.fixture
+def landing(tmp_path):
+    (tmp_path / "landing" / "zaqar").mkdir(parents=True)
+    (tmp_path / "landing" / "zaqar" / "a.jsonl").write_bytes(EVENT)
+    return tmp_path / "landing"
+
+
+def run(landing, lake, monkeypatch, capsys):
+    """``deadletter run`` as a shell calls it: its exit code and what it says on standard error."""
+    monkeypatch.setattr("sys.argv", ["deadletter", "run", "--landing", str(landing), "--lake", str(lake)])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    said = capsys.readouterr().err
+    told = [line for line in said.splitlines() if line.startswith("deadletter: ")]
+    assert len(told) == 1 and "Traceback" not in said and "at org.apache" not in said
+    return done.value.code, told[0]
+
+
+def test_a_lake_that_is_a_file(spark, landing, tmp_path, monkeypatch, capsys):
+    (tmp_path / "lake").write_text("no lake")
+    code, told = run(landing, tmp_path / "lake", monkeypatch, capsys)
+    assert code == 2 and "lake is a file; a lake is a folder" in told
+
+
+def test_a_lake_that_cannot_be_written(spark, landing, monkeypatch, capsys):
+    code, told = run(landing, "/proc/lake", monkeypatch, capsys)
+    assert code == 1 and "cannot write to the lake /proc/lake: " in told
+
+
+def test_a_landing_file_that_cannot_be_read(landing, tmp_path, monkeypatch, capsys):
+    (landing / "zaqar" / "b.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    code, told = run(landing, tmp_path / "lake", monkeypatch, capsys)
+    assert code == 2 and "b.jsonl: it is a link to nothing" in told
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_lake_of_another_version(spark, landing, tmp_path, monkeypatch, capsys):
+    """A table without one of today's columns: it is named, with what is missing."""
+    lake = Lake(spark, str(tmp_path / "lake"))
+    older = tables.Table("silver", "quarantine", "older", ("event_id",), tables.QUARANTINE.columns[:3])
+    spark.sql(create_statement(lake.identifier(tables.QUARANTINE), older))
+    code, told = run(landing, lake.root, monkeypatch, capsys)
+    assert code == 1
+    assert "was made by another version: silver.quarantine: missing raw string; missing source_file string" in told
+
+
+def test_a_suite_with_a_mistake(landing, tmp_path, monkeypatch, capsys):
+    """Told before Spark starts, with file, place and what is wrong."""
+    document = json.loads((suites.FOLDER / "silver.claims.json").read_text())
+    document["expectations"][0]["type"] = "expect_magic"
+    (tmp_path / "silver.claims.json").write_text(json.dumps(document))
+    found = suites.load_all
+    command = sys.modules["deadletter.cli.run"]  # the package's own name "run" is the command
+    monkeypatch.setattr(command, "load_all", lambda: found(tmp_path))
+    monkeypatch.setattr(command, "open_lake", lambda *_, **__: pytest.fail("Spark was started"))
+    code, told = run(landing, tmp_path / "lake", monkeypatch, capsys)
+    assert code == 1
+    assert "silver.claims.json: expectations[0] " in told and "type 'expect_magic' cannot be used" in told
+
+
+def test_every_command_says_what_a_lake_is(spark, tmp_path):
+    """A folder that is no lake: usage, not a stack trace."""
+    for command in (["show", "dead_letters"], ["quarantine", "list"], ["explain", "m1"]):
+        done = CliRunner().invoke(cli.cli, [*command, "--lake", str(tmp_path)])
+        assert done.exception.exit_code == 2 and "Is it a lake?" in str(done.exception)

@@ -1,0 +1,163 @@
+"""Generated histories: the pipeline's verdicts are those of an independent model, field by field."""
+
+import gzip
+import os
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter import steps, tables
+from deadletter.gold.dead_letters import all_deaths
+from deadletter.lake import Lake
+from deadletter.replay import facts_at, status_at
+from deadletter.rules.zaqar_store import DOCUMENT, REDIS
+from tests.models import pulsar, rabbitmq, zaqar
+from tests.models.clock import SECOND, START, iso
+from tests.pipelines.conftest import quiet
+
+SEED = int(os.environ.get("DEADLETTER_SEED", "4"))
+MESSAGES = int(os.environ.get("DEADLETTER_HISTORIES", "20000"))
+CUT = 150
+SHARES = {"document": 0.45, "redis": 0.15, "rabbitmq": 0.2, "pulsar": 0.2}
+FIELDS = ("dead_letter_queue", "reason", "claim_count", "max_deliveries", "posted_at", "died", "removed_at", "cause")
+
+
+@dataclass
+class Histories:
+    """Raw lines a system, and the truth at the cut and at the end."""
+
+    lines: dict
+    at_cut: dict
+    at_end: dict
+    end: int
+
+
+def generate(seed, messages):
+    """Many small queues of every kind; each with a tenant of its own."""
+    chance, lines, cut, functions = random.Random(seed), {}, {}, []
+    for kind, share in SHARES.items():
+        left, number = int(messages * share), 0
+        while left > 0:
+            number, size = number + 1, min(left, chance.randint(15, 60))
+            left -= size
+            own, tenant = random.Random(f"{seed}-{kind}-{number}"), f"{kind}-{number}"
+            if kind in ("document", "redis"):
+                events, truth_at_cut, truth = zaqar.history(own, tenant, kind, size, CUT)
+                cut |= truth_at_cut
+            elif kind == "rabbitmq":
+                events, truth = rabbitmq.history(own, tenant, size)
+                cut |= truth(START + CUT * SECOND)
+            else:
+                events, truth = pulsar.history(own, f"public/{tenant}", size, number)
+                cut |= truth(START + CUT * SECOND)
+            lines.setdefault("zaqar" if kind in ("document", "redis") else kind, []).extend(events)
+            functions.append(truth)
+    end = max(line.split('"captured_at": "')[1][:26] for part in lines.values() for line in part)
+    end = int((datetime.fromisoformat(end + "+00:00") - datetime.fromtimestamp(0, UTC)) / timedelta(microseconds=1))
+    rows = {key: row for truth in functions for key, row in truth(end).items()}
+    return Histories(lines, cut, rows, end)
+
+
+@pytest.fixture(scope="module")
+def histories():
+    return generate(SEED, MESSAGES)
+
+
+@pytest.fixture(scope="module")
+def lake(spark, histories, tmp_path_factory):
+    landing = tmp_path_factory.mktemp("histories")
+    for system, lines in histories.lines.items():
+        (landing / system).mkdir()
+        with gzip.open(landing / system / "all.jsonl.gz", "wt", compresslevel=1) as file:
+            file.writelines(f"{line}\n" for line in lines)
+    made = Lake(spark, str(tmp_path_factory.mktemp("lake")))
+    summary = steps.run(made, str(landing), habits=DOCUMENT, tell=quiet)
+    assert summary.events_quarantined == 0
+    return made
+
+
+def time(micros):
+    return datetime.fromisoformat(iso(micros))
+
+
+def dead_rows(dead):
+    """``{key: row}`` of dead letters, times in microseconds."""
+    times = [
+        F.unix_micros(column).alias(name)
+        for name, column in {
+            "died": "dead_lettered_at",
+            "posted_at": "posted_at",
+            "removed_at": "removed_at",
+            "expires_at": "expires_at",
+        }.items()
+    ]
+    found = dead.select(
+        *tables.MESSAGE_KEY, "dead_letter_queue", "reason", "cause", "claim_count", "max_deliveries", *times
+    ).toPandas()
+    records = found.astype(object).where(found.notna(), None).to_dict("records")
+    return {(r["tenant"], r["queue"], r["subscription"], r["message_id"]): r for r in records}
+
+
+def assert_same_deaths(have, truth, kind):
+    want = {key: row["death"] for key, row in truth.items() if row["death"] and of_kind(key, kind)}
+    have = {key: row for key, row in have.items() if of_kind(key, kind)}
+    assert want, "a history without a death tests nothing"
+    missing, extra = want.keys() - have.keys(), have.keys() - want.keys()
+    assert not missing, (len(missing), len(want), [(key, want[key]) for key in sorted(missing)[:3]])
+    assert not extra, (len(extra), len(want), [(key, have[key]) for key in sorted(extra)[:3]])
+    for name in (*FIELDS, "expires_at"):
+        wrong = {
+            key: (have[key][name], row[name])
+            for key, row in want.items()
+            if have[key][name] != row[name] and not (name == "expires_at" and row["removed_at"] is not None)
+        }
+        assert not wrong, (name, len(wrong), len(want), sorted(wrong.items())[:5])
+
+
+def of_kind(key, kind):
+    return key[0].removeprefix("public/").startswith(kind + "-")
+
+
+@pytest.mark.parametrize("kind", ["document", "rabbitmq", "pulsar"])
+def test_dead_letters(lake, histories, kind):
+    assert_same_deaths(dead_rows(lake.read(tables.DEAD_LETTERS)), histories.at_end, kind)
+
+
+def test_dead_letters_with_the_redis_store(lake, histories):
+    facts = facts_at(lake, time(histories.end))
+    assert_same_deaths(dead_rows(all_deaths(facts, REDIS)), histories.at_end, "redis")
+
+
+def statuses(lake, at, habits):
+    """``{key: (status, claims granted)}`` of the messages that live in a store with these habits."""
+    mine = F.col("tenant").startswith("redis-") == F.lit(habits is REDIS)
+    rows = status_at(lake, time(at), habits).where(mine)
+    found = rows.select(*tables.MESSAGE_KEY[1:], "status", "claims_granted").toPandas()
+    return {tuple(row[:4]): tuple(row[4:]) for row in found.itertuples(index=False, name=None)}
+
+
+@pytest.mark.parametrize("place", ["cut", "end"])
+@pytest.mark.parametrize("habits", [DOCUMENT, REDIS], ids=lambda habits: habits.name)
+def test_status(lake, histories, place, habits):
+    at, truth = (START + CUT * SECOND, histories.at_cut) if place == "cut" else (histories.end, histories.at_end)
+    have = statuses(lake, at, habits)
+    want = {
+        key: (row["status"], row["granted"]) for key, row in truth.items() if of_kind(key, "redis") == (habits is REDIS)
+    }
+    missing, extra = want.keys() - have.keys(), have.keys() - want.keys()
+    assert not missing, (len(missing), len(want), [(key, want[key]) for key in sorted(missing)[:3]])
+    assert not extra, (len(extra), len(want), [(key, have[key]) for key in sorted(extra)[:3]])
+    wrong = {key: (have[key], row) for key, row in want.items() if row[0] and have[key] != row}
+    assert not wrong, (len(wrong), len(want), sorted(wrong.items())[:5])
+
+
+@pytest.mark.parametrize("kind", ["lost_counter", "claimed_while_delayed", "never_claimable"])
+def test_discrepancies(lake, histories, kind):
+    found = lake.read(tables.DISCREPANCIES).where(F.col("kind") == kind).where("system != 'rabbitmq'")
+    have = {tuple(row) for row in found.select(*tables.MESSAGE_KEY[1:]).collect()}
+    want = {key for key, row in histories.at_end.items() if row.get(kind)}
+    assert want, "a history without one tests nothing"
+    assert (sorted(have - want)[:3], sorted(want - have)[:3]) == ([], [])

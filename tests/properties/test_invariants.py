@@ -1,0 +1,184 @@
+"""However a history arrives, the tables are the same; and what arrives late changes what it should."""
+
+import gzip
+import json
+import random
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter import steps, tables
+from deadletter.lake import Lake
+from deadletter.rules.zaqar_store import DOCUMENT
+from tests.models.clock import SECOND, START
+from tests.models.zaqar import Store
+from tests.pipelines.conftest import quiet
+from tests.properties.test_histories import generate
+
+SILVER = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES, tables.QUARANTINE)
+GOLD = (
+    tables.DEAD_LETTERS,
+    tables.POISON_PATTERNS,
+    tables.QUEUE_HEALTH,
+    tables.DELIVERY_SURVIVAL,
+    tables.DISCREPANCIES,
+)
+DAMAGED = ['{"captured_at": "2026-11-20T12:00:00+00:00"', '{"method": "GET"}', '{"captured_at": "yesterday"}']
+
+
+def exhausted(project, *, second=False):
+    """A project with one message (or two) at its limit, and the attempt that moves one of them."""
+    store = Store("document", project, random.Random(project))
+    store.put(START, "q-dlq")
+    store.put(START + 1, "q", _max_claim_count=1, _dead_letter_queue="q-dlq")
+    (first,) = store.post(START + SECOND, "q", [(3600, None)])
+    held = store.claim(START + 2 * SECOND, "q", 1, 120 if second else 60, 60)
+    if second:
+        store.post(START + 3 * SECOND, "q", [(3600, None)])
+        other = store.claim(START + 4 * SECOND, "q", 1, 60, 60)
+        assert other
+    return store, first, held
+
+
+def late_cases():
+    """``{project: (early lines, late lines, the deaths that all lines imply)}``; the early ones alone imply one."""
+
+    def renewed(store, _, held):
+        store.renew(START + 30 * SECOND, held, 300, 60)
+
+    def settled(store, first, held):
+        store.delete(START + 30 * SECOND, first, "q", held)
+
+    def purged(store, *_):
+        store.purge(START + 30 * SECOND, "q")
+
+    def released(store, _, held):
+        store.release(START + 30 * SECOND, held)
+
+    cases = {}
+    for name, late in {"renewed": renewed, "settled": settled, "purged": purged, "released": released}.items():
+        store, first, held = exhausted(f"late-{name}", second=name == "released")
+        late(store, first, held)
+        withheld = store.events.pop()
+        # no more than one is taken: the second message dies only where the first cannot
+        store.claim(START + 70 * SECOND, "q", 1, 60, 60)
+        deaths = {m.id for m in store.messages if m.deaths}
+        early = [json.dumps(event) for event in store.events]
+        cases[f"late-{name}"] = (early, [json.dumps(withheld)], deaths)
+    return cases
+
+
+@pytest.fixture(scope="module")
+def history():
+    """Lines a system, with damaged ones among them."""
+    lines = {system: list(part) for system, part in generate(11, 600).lines.items()}
+    lines["zaqar"] += DAMAGED
+    return lines
+
+
+def write(landing, name, lines):
+    for system, part in lines.items():
+        (landing / system).mkdir(parents=True, exist_ok=True)
+        with gzip.open(landing / system / name, "wt") as file:
+            file.writelines(f"{line}\n" for line in part)
+
+
+@pytest.fixture(scope="module")
+def quiet_lake(spark, history, tmp_path_factory):
+    """One run over everything in order."""
+    landing = tmp_path_factory.mktemp("landing")
+    late = [line for early, withheld, _ in late_cases().values() for line in early + withheld]
+    write(landing, "all.jsonl.gz", history | {"zaqar": history["zaqar"] + late})
+    lake = Lake(spark, str(tmp_path_factory.mktemp("lake")))
+    return lake, steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet), landing
+
+
+@pytest.fixture(scope="module")
+def disturbed_lake(spark, history, tmp_path_factory):
+    """Two runs over shuffled halves with a third of the lines sent twice; the late facts come with the second.
+
+    Returns the lake and the dead letters of the late cases after each run.
+    """
+    chance, batches = random.Random(3), ({}, {})
+    for system, lines in history.items():
+        for line in chance.sample(lines * 2, len(lines) * 4 // 3) + lines:
+            chance.choice(batches).setdefault(system, []).append(line)
+    for early, withheld, _ in late_cases().values():
+        batches[0]["zaqar"] += early
+        batches[1]["zaqar"] += withheld
+    landing, lake = tmp_path_factory.mktemp("landing"), Lake(spark, str(tmp_path_factory.mktemp("lake")))
+    found = []
+    for number, batch in enumerate(batches):
+        for lines in batch.values():
+            chance.shuffle(lines)
+        write(landing, f"{number}.jsonl.gz", batch)
+        steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet)
+        found.append(late_deaths(lake))
+    return lake, found
+
+
+def late_deaths(lake):
+    dead = lake.read(tables.DEAD_LETTERS).where("tenant LIKE 'late-%'").select("tenant", "message_id").collect()
+    return {(row["tenant"], row["message_id"]) for row in dead}
+
+
+@pytest.mark.parametrize("table", [*SILVER, *GOLD], ids=lambda table: table.full_name)
+def test_the_same_tables_from_any_order(quiet_lake, disturbed_lake, table):
+    left, right = (lake.read(table).drop("source_file") for lake in (quiet_lake[0], disturbed_lake[0]))
+    extra, missing = left.exceptAll(right).limit(3).collect(), right.exceptAll(left).limit(3).collect()
+    assert (extra, missing) == ([], [])
+    assert left.count() > 0
+
+
+def test_a_second_run_changes_nothing(quiet_lake):
+    lake, _, landing = quiet_lake
+    before = {table: lake.version(table) for table in (*SILVER, *GOLD)}
+    steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet)
+    assert {table: lake.version(table) for table in (*SILVER, *GOLD)} == before
+
+
+def test_grants_never_shrink(disturbed_lake):
+    lake, _ = disturbed_lake
+    grants = [
+        lake.read(tables.MESSAGE_STATE, version).select("message_id", "subscription", F.explode("deliveries"))
+        for version in range(1, lake.version(tables.MESSAGE_STATE) + 1)
+    ]
+    assert len(grants) == 2
+    assert grants[0].exceptAll(grants[1]).count() == 0
+    assert grants[0].count() < grants[1].count()
+
+
+@pytest.mark.parametrize("name", ["renewed", "settled", "purged", "released"])
+def test_a_late_fact_takes_a_death_back(disturbed_lake, name):
+    project = f"late-{name}"
+    before, after = ({message for tenant, message in found if tenant == project} for found in disturbed_lake[1])
+    assert len(before) == 1
+    assert after == late_cases()[project][2]
+    assert before != after
+
+
+def test_every_event_is_accounted_for(quiet_lake):
+    """Events = in state, claims, attempts or policies + in quarantine + silent."""
+    lake, summary, _ = quiet_lake
+    state = lake.read(tables.MESSAGE_STATE)
+    lists = [
+        state.select(F.explode(F.transform(c, lambda f: f["event_id"]))) for c in ("deliveries", "failures", "deaths")
+    ]
+    claims = lake.read(tables.CLAIMS)
+    named = [
+        state.select("posted.event_id"),
+        state.select("settled.event_id"),
+        *lists,
+        claims.select("claimed.event_id"),
+        claims.select("released.event_id"),
+        claims.select(F.explode("renewals.event_id")),
+        lake.read(tables.CLAIM_ATTEMPTS).select("event_id"),
+        lake.read(tables.QUEUE_POLICIES).select("event_id"),
+    ]
+    told = named[0]
+    for part in named[1:]:
+        told = told.union(part)
+    refused = lake.read(tables.QUARANTINE).count()
+    assert refused == len(DAMAGED)
+    bronze = lake.read(tables.QUEUE_EVENTS).select("event_id").distinct().count()
+    assert bronze - told.where("event_id IS NOT NULL").distinct().count() - refused - summary.events_silent == 0

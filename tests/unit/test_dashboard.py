@@ -1,0 +1,93 @@
+"""Dashboard files are read strictly, filters become SQL safely, widgets are drawn as they are described."""
+
+import json
+
+import pytest
+
+from deadletter.dashboard.definition import Query, Widget, load
+from deadletter.dashboard.draw import draw, series
+from deadletter.dashboard.queries import conditions, query_sql
+from deadletter.dashboard.server import bundled
+from deadletter.errors import UsageError
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def widget(kind="bar", encodings=None, queries=(), lines=(), name="w"):
+    return Widget(name, kind, "Title", tuple(lines), tuple(queries), encodings or {}, False, (0, 0, 6, 4))
+
+
+def test_the_bundled_dashboard_has_every_kind_of_widget():
+    kinds = {w.kind for page in bundled().pages for w in page.widgets}
+    assert kinds >= {"text", "counter", "bar", "line", "pie", "table"}
+    assert {w.kind for w in bundled().filters(bundled().canvases()[0])} == {
+        "filter-single-select",
+        "filter-multi-select",
+        "filter-date-range-picker",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"datasets": [{"name": "a"}], "pages": []}'])
+def test_what_is_no_dashboard_is_refused(tmp_path, text):
+    path = tmp_path / "x.lvdash.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="not a dashboard file"):
+        load(path)
+
+
+def test_a_widget_that_cannot_be_drawn_is_named(tmp_path):
+    item = {"widget": {"name": "w1", "spec": {"widgetType": "sankey", "encodings": {}}}, "position": {}}
+    page = {"name": "p", "displayName": "P", "layout": [item]}
+    path = tmp_path / "x.lvdash.json"
+    path.write_text(json.dumps({"datasets": [], "pages": [page]}))
+    with pytest.raises(UsageError, match="w1: sankey"):
+        load(path)
+
+
+def test_a_missing_file_is_said():
+    with pytest.raises(UsageError, match="cannot read the dashboard /no/such"):
+        load("/no/such")
+
+
+def test_raw_rows_are_not_grouped():
+    assert query_sql(Query("q", "d", {"a": "`a`"}, True), "v") == "SELECT `a` AS `a` FROM v"
+
+
+def test_filters_hold_for_the_data_sets_they_name_and_no_other():
+    queries = [Query("q1", "one", {"place": "`place`"}, False), Query("q2", "two", {"queue": "`queue`"}, False)]
+    chosen = widget("filter-multi-select", queries=queries, name="f")
+    assert conditions([chosen], {"f": ["a", "it's"]}) == {
+        "one": [r"`place` IN ('a', 'it\'s')"],
+        "two": [r"`queue` IN ('a', 'it\'s')"],
+    }
+    assert conditions([chosen], {"f": [""], "other": ["x"]}) == {}
+
+
+def test_days_include_the_last():
+    queries = [Query("q", "d", {"time": "`time`"}, False)]
+    chosen = widget("filter-date-range-picker", queries=queries, name="f")
+    both = "`time` >= '2026-01-01'::date AND `time` < '2026-01-02'::date + INTERVAL 1 DAY"
+    assert conditions([chosen], {"f": ["2026-01-01", "2026-01-02"]}) == {"d": [both]}
+    assert conditions([chosen], {"f": ["2026-01-01", ""]}) == {"d": ["`time` >= '2026-01-01'::date"]}
+
+
+def test_series_by_colour_and_by_field():
+    rows = [{"t": 1, "q": "a", "n": 5}, {"t": 1, "q": "b", "n": 6}, {"t": 2, "q": "a", "n": 7}]
+    by_colour = {"x": {"fieldName": "t"}, "y": {"fieldName": "n"}, "color": {"fieldName": "q"}}
+    assert series(widget(encodings=by_colour), rows) == [("a", [(1, 5), (2, 7)]), ("b", [(1, 6)])]
+    by_field = {"x": {"fieldName": "q"}, "y": {"fields": [{"fieldName": "n", "displayName": "N"}]}}
+    assert series(widget(encodings=by_field), rows[:2]) == [("N", [("a", 5), ("b", 6)])]
+
+
+def test_hostile_text_is_inert():
+    x = {"fieldName": "x", "displayName": HOSTILE}
+    y = {"fieldName": "y", "displayName": "n"}
+    rows = [{"x": HOSTILE, "y": 1}]
+    drawn = [
+        draw(widget("table", {"columns": [x]}), rows),
+        draw(widget("bar", {"x": x, "y": y}), rows),
+        draw(widget("pie", {"color": x, "angle": y}), rows),
+        draw(widget("counter", {"value": x}), rows),
+        draw(widget("text", lines=[HOSTILE]), []),
+    ]
+    assert all(HOSTILE not in html for html in drawn)

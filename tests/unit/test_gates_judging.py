@@ -1,0 +1,147 @@
+"""Rows are split, tables judged, and what stops a run says all that a person needs."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from deadletter import tables
+from deadletter.errors import DeadletterError, GateError
+from deadletter.gates.docs import write_docs
+from deadletter.gates.gate import Gate
+from deadletter.gates.metrics import metrics, past
+from deadletter.gates.outcomes import Outcome, enforce
+from deadletter.gates.refused import refused
+from deadletter.gates.rows import split
+from deadletter.gates.suites import Rule, Suite, load_all
+from deadletter.gates.tablerules import judge
+
+COLUMNS = {"event_id": "string", "limit": "bigint", "granted": "bigint"}
+LIMIT = Rule(
+    "r1", "expect_column_values_to_be_between", {"column": "limit", "min_value": 0}, "critical", "why 1", "do 1"
+)
+GRANTED = Rule("r2", "expect_column_values_to_not_be_null", {"column": "granted"}, "warning", "why 2", "do 2")
+UNIQUE = Rule("r3", "expect_column_values_to_be_unique", {"column": "event_id"}, "critical", "why 3", "do 3")
+KNOWN = Rule(
+    "r4",
+    "unexpected_rows_expectation",
+    {"unexpected_rows_query": "SELECT b.event_id FROM {batch} b LEFT ANTI JOIN bronze_queue_events e USING (event_id)"},
+    "critical",
+    "why 4",
+    "do 4",
+)
+ID = Rule("r5", "expect_column_values_to_not_be_null", {"column": "event_id"}, "critical", "why 5", "do 5")
+
+
+def suite(*rules):
+    return Suite("silver.claim_attempts", rules, COLUMNS, ("event_id",))
+
+
+@pytest.fixture(scope="module")
+def attempts(spark):
+    rows = [("a", 1, 1), ("b", -1, 0), ("c", 5, None), ("a", 2, 2), (None, -3, None)]
+    return spark.createDataFrame(rows, "event_id string, `limit` bigint, granted bigint").coalesce(1)
+
+
+def test_each_bad_row_goes_out_with_every_rule_it_broke(attempts):
+    good, bad = split(attempts, suite(LIMIT, GRANTED, UNIQUE, ID))
+    assert good.columns == ["event_id", "limit", "granted"]
+    assert [tuple(row) for row in good.collect()] == [("a", 1, 1), ("c", 5, None), ("a", 2, 2)]
+    assert [(row["limit"], row["broken"]) for row in bad.collect()] == [(-1, ["r1"]), (-3, ["r1", "r5"])]
+
+
+def test_a_suite_without_row_rules_lets_all_through(attempts):
+    good, bad = split(attempts, suite(UNIQUE))
+    assert (good.count(), bad.count()) == (5, 0)
+
+
+def test_outcomes_tell_counts_and_an_example(attempts):
+    limit, granted, unique = judge(attempts, suite(LIMIT, GRANTED, UNIQUE))
+    assert (limit.passed, limit.failing, limit.rows, limit.example) == (False, 2, 5, '{"event_id":"b","limit":-1}')
+    assert (granted.failing, granted.example) == (2, '{"event_id":"c","granted":null}')
+    assert (unique.failing, unique.rows, unique.example) == (2, 4, '{"event_id":"a","rows_with_it":2}')
+
+
+def test_a_query_reads_other_tables(spark, attempts):
+    events = spark.createDataFrame([("a",), ("b",)], "event_id string")
+    [known] = judge(attempts, suite(KNOWN), {"bronze.queue_events": events})
+    assert (known.passed, known.failing) == (False, 2)
+    assert known.example in ('{"event_id":"c"}', '{"event_id":null}')
+
+
+def test_a_query_without_its_table_is_told(attempts):
+    with pytest.raises(DeadletterError, match="silver.claim_attempts: a query of its suite does not work"):
+        judge(attempts, suite(KNOWN))
+
+
+def test_no_rows_break_nothing(attempts):
+    outcomes = judge(attempts.where("false"), suite(LIMIT, GRANTED, UNIQUE))
+    assert [(outcome.passed, outcome.rows) for outcome in outcomes] == [(True, 0)] * 3
+
+
+def test_a_critical_failure_stops_with_all_that_is_needed(attempts):
+    with pytest.raises(GateError) as error:
+        enforce(judge(attempts, suite(LIMIT, GRANTED)))
+    assert error.value.exit_code == 3
+    told = str(error.value)
+    assert "silver.claim_attempts: values_to_be_between(limit) failed (critical, rule r1)" in told
+    assert "observed  2 of 5 rows\n  expected  min_value=0\n" in told
+    assert 'example   {"event_id":"b","limit":-1}' in told
+    assert "deadletter show silver.claim_attempts --where '`limit` IS NOT NULL AND NOT (`limit` >= 0)'" in told
+    assert "picks up where it stopped" in told
+    assert "r2" not in told
+
+
+def test_refused_rows_and_warnings_do_not_stop(attempts):
+    refused_rows, warned = enforce(judge(attempts, suite(LIMIT, GRANTED), refused=True))
+    assert refused_rows.startswith("silver.claim_attempts: values_to_be_between(limit): 2 of 5 rows refused")
+    assert "deadletter show silver.quarantine --where" in refused_rows
+    assert warned.startswith("silver.claim_attempts: values_to_not_be_null(granted): 2 of 5 rows")
+
+
+def test_bad_rows_become_quarantined_events(spark, attempts):
+    _, bad = split(attempts, suite(LIMIT, ID))
+    events = spark.createDataFrame(
+        [("a", "zaqar", "{}", "f", None), ("b", "zaqar", "{x}", "f", None), ("b", "zaqar", "{x}", "g", None)],
+        "event_id string, system string, raw string, source_file string, captured_at timestamp",
+    )
+    rows = tables.conform(refused(bad, suite(LIMIT, ID), events), tables.QUARANTINE).collect()
+    assert [(r["event_id"], r["raw"], r["source_file"], r["reasons"]) for r in rows] == [
+        ("b", "{x}", "f", ["values_to_be_between(limit): why 1"])
+    ]
+
+
+def test_metrics_become_the_past(spark):
+    runs = [metrics(spark, [Outcome("t", LIMIT, n == 0, 10, n, "")], f"run{n}", at(n)) for n in range(4)]
+    every = runs[0].union(runs[1]).union(runs[2]).union(runs[3])
+    assert past(every, runs=3) == {("t", "r1"): [(10, 3), (10, 2), (10, 1)]}
+
+
+def test_a_gate_notes_what_stopped_it(spark):
+    gate = Gate("run", at(1), {"as_of": at(1)})
+    rows = [("zaqar", "p", "q", "", "m", None, at(0), "", "")]
+    keys = "system string, tenant string, queue string, subscription string, message_id string"
+    found = spark.createDataFrame(rows, f"{keys}, kind string, at timestamp, broker_says string, rules_say string")
+    good, bad = gate.split(found, tables.DISCREPANCIES)
+    assert (good.count(), bad.count()) == (0, 1)
+    with pytest.raises(GateError, match=r"values_to_not_be_null\(kind\)"):
+        gate.check(found, tables.DISCREPANCIES)
+    history = gate.history(spark, {}).where("NOT passed").select("table_name", "rule", "failing").collect()
+    assert [tuple(row) for row in history] == [("gold.discrepancies", "values_to_not_be_null(kind)", 1)]
+
+
+def test_docs_keep_the_newest_runs(tmp_path):
+    parameters = {"fresh_after": at(0), "as_of": at(1)}
+    suites = [found.bind(parameters) for found in load_all().values()]
+    outcomes = [
+        Outcome(found.name, rule, False, 10, 1, "1 of 10 rows", "{}") for found in suites for rule in found.rules
+    ]
+    for run in range(3):
+        index = write_docs(outcomes, tmp_path, f"run{run}", at(run), keep=2)
+    pages = {path.parent.parent.name for path in index.parent.rglob("*.*.html")}
+    assert pages == {"run1", "run2"}
+    assert len(list(index.parent.rglob("run2/*/*.html"))) == len(suites)
+    assert "What to do:" in next(index.parent.rglob("run2/*/gold.dead_letters.html")).read_text()
+
+
+def at(hour):
+    return datetime(2026, 11, 20, hour, tzinfo=UTC)

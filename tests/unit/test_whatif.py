@@ -1,0 +1,140 @@
+"""A limit or a delay, tried on generated histories and compared with a replay in plain Python."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter.whatif.curve import advice, curve, success_later, unsettled_after
+from deadletter.whatif.delay import delayed
+from deadletter.whatif.limit import counted
+from deadletter.whatif.preview import by_pattern, expected_saved
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+SCHEMA = (
+    "system STRING, tenant STRING, queue STRING, subscription STRING, message_id STRING,"
+    "posted STRUCT<time: TIMESTAMP, event_id: STRING, position: INT, ttl: BIGINT, delay: BIGINT, producer: STRING>,"
+    "times ARRAY<TIMESTAMP>, deliveries BIGINT, outcome STRING, settled_at TIMESTAMP, dead_lettered_at TIMESTAMP,"
+    "cause STRING, pattern_id STRING"
+)
+POLICIES = "system STRING, tenant STRING, queue STRING, subscription STRING, policies ARRAY<STRUCT<" + (
+    "valid_from: TIMESTAMP, event_id: STRING, kind: STRING, max_deliveries: BIGINT, dead_letter_queue: STRING,"
+    "dead_letter_ttl: BIGINT, default_ttl: BIGINT, default_delay: BIGINT, consumer: STRING>>"
+)
+
+
+def history(chance, number):
+    posted = START + timedelta(seconds=chance.uniform(0, 60))
+    times = [posted]
+    for _ in range(chance.randint(1, 7)):
+        times.append(times[-1] + timedelta(seconds=chance.uniform(0.1, 9)))
+    outcome = chance.choice(["settled", "dead_lettered", "unknown"])
+    end = times[-1] + timedelta(seconds=2)
+    died = outcome == "dead_lettered"
+    return (
+        *("zaqar", "t", "orders", "", str(number)),
+        (posted, "e", 0, chance.choice([None, 5, 60]), chance.choice([None, 0, 40]), "p"),
+        *(times[1:], len(times) - 1, outcome, end if outcome == "settled" else None, end if died else None),
+        chance.choice(["delivery_limit", "ttl"]) if died else None,
+        chance.choice(["p1", "p2"]) if died else None,
+    )
+
+
+@pytest.fixture(scope="module")
+def lived():
+    chance = random.Random(11)
+    return [history(chance, number) for number in range(2000)]
+
+
+def fate(row, allowed):
+    """The document's rule, told message by message."""
+    _, deliveries, outcome, _, _, cause, _ = row[6:]
+    if outcome == "dead_lettered":
+        if deliveries > allowed:
+            return "earlier"
+        return "put_off" if cause == "delivery_limit" and deliveries < allowed else "unchanged"
+    if deliveries > allowed:
+        return "false_death" if outcome == "settled" else "death_unknown"
+    return "at_limit" if outcome == "unknown" and deliveries == allowed else "alive"
+
+
+@pytest.mark.parametrize("allowed", [1, 3, 7, 9])
+def test_a_limit_by_hand(spark, lived, allowed):
+    rows = [row.asDict() for row in counted(spark.createDataFrame(lived, SCHEMA), allowed).collect()]
+    wanted = {}
+    for row in lived:
+        wanted[fate(row, allowed)] = wanted.get(fate(row, allowed), 0) + 1
+    found = {}
+    for row in rows:
+        found[row["fate"]] = found.get(row["fate"], 0) + row["messages"]
+    assert found == wanted
+    early = [row for row in lived if fate(row, allowed) == "earlier"]
+    assert sum(row["claims_saved"] for row in rows) == sum(row[7] - allowed for row in early)
+    seconds = sum((row[10] - row[6][allowed]).total_seconds() for row in early)
+    assert sum(row["seconds_earlier"] for row in rows) == pytest.approx(seconds)
+    points = curve(rows)
+    told = by_pattern(rows, points, allowed, {"p1": "one"})
+    assert sum(row["dead_letters"] for row in told) == sum(row[8] == "dead_lettered" for row in lived)
+    assert {row["pattern_id"]: row["template"] for row in told} == {"p1": "one", "p2": None}
+
+
+def test_the_curve_by_hand(lived):
+    exits = [{"deliveries": row[7], "outcome": row[8], "messages": 1} for row in lived]
+    points = curve(exits)
+    share = 1.0
+    for delivery in range(1, 8):
+        reached = [row for row in lived if row[7] >= delivery]
+        share *= 1 - sum(row[7] == delivery and row[8] == "settled" for row in reached) / len(reached)
+        assert unsettled_after(points, delivery) == pytest.approx(share, abs=1e-6)
+        point = next(point for point in points if point.delivery == delivery)
+        assert point.reached == len(reached) == point.settled + point.censored + sum(r[7] > delivery for r in reached)
+        assert delivery == 7 or point.low < point.unsettled < point.high
+    assert expected_saved([{"deliveries": 7, "messages": 3}], points, 9) is None
+    assert expected_saved([{"deliveries": 6, "messages": 3}], points, 9) == pytest.approx(
+        3 * success_later(points, 6, 7), abs=0.01
+    )
+
+
+def exits(settled, censored):
+    rows = [{"deliveries": k, "outcome": "settled", "messages": n} for k, n in settled.items()]
+    return rows + [{"deliveries": k, "outcome": "dead_lettered", "messages": n} for k, n in censored.items()]
+
+
+@pytest.mark.parametrize(
+    ("settled", "censored", "one_more", "limit", "told"),
+    [
+        ({1: 900, 2: 50, 3: 1}, {3: 49}, 0, 2, "2.0% were ever settled"),
+        ({1: 900, 2: 50, 3: 1}, {3: 49}, 1, 1, "2.0% were ever settled"),
+        ({1: 900, 2: 50, 3: 20}, {3: 30}, 0, 3, "Try a higher limit"),
+        ({1: 5}, {}, 0, None, "only 5 messages"),
+        ({}, {1: 500}, 0, None, "no settlement is known"),
+    ],
+)
+def test_the_recommended_limit_and_its_reason(settled, censored, one_more, limit, told):
+    found = advice(curve(exits(settled, censored)), one_more)
+    assert found.limit == limit
+    assert told in found.reason
+
+
+def whole(time):
+    return time.replace(microsecond=0)
+
+
+def test_a_delay_by_hand(spark, lived):
+    policies = spark.createDataFrame([("zaqar", "t", "orders", "", [])], POLICIES)
+    found = delayed(spark.createDataFrame(lived, SCHEMA), policies, 10).first()
+    early, saved, ended, unseen = 0, 0, 0, 0
+    for row in lived:
+        ttl, own = row[5][3], row[5][4]
+        wait = 10 if own is None else own
+        until = whole(row[5][0]) + timedelta(seconds=wait)
+        claims = [time for time in row[6] if wait and whole(time) < until]
+        early += len(claims)
+        saved += max(len(claims) - (len(claims) == len(row[6])), 0)
+        ended += bool(wait and row[10] and row[10] < until)
+        unseen += (3600 if ttl is None else ttl) < wait
+    assert (found.claims_put_off, found.retries_saved) == (early, saved)
+    assert (found.deaths_within_delay, found.never_claimable) == (ended, unseen)
+    none = delayed(spark.createDataFrame(lived, SCHEMA).where(F.col("posted.delay").isNull()), policies, 0).first()
+    assert (none.claims_put_off, none.seconds_waited) == (0, 0.0)
