@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python bench/run.py
 
 # whole runs, which is where Connect could differ; what starts processes of its own says nothing about it
-ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py families.py notebooks.py)
+ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py families.py notebooks.py landing.py quarantine.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak lint tables dashboard grouping bench bench-quick wheel clean
@@ -28,12 +28,13 @@ demo: setup ## Run the main job on the bundled captures and write the report
 
 test: setup ## Run all tests, on a classic session and over Spark Connect
 	$(BIN)/pytest
-	SPARK_REMOTE="local[2]" $(BIN)/pytest $(ON_CONNECT)
+	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT))
 
 soak: setup ## More generated histories and more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=20
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
 		$(BIN)/pytest tests/properties/test_histories.py
 	DEADLETTER_KILLS=$(or $(KILLS),20) $(BIN)/pytest tests/pipelines/test_kill.py
+	SPARK_REMOTE="local[2]" $(BIN)/pytest $(ON_CONNECT)
 
 lint: setup ## Check the style
 	$(BIN)/ruff check libs tests pipelines notebooks bench

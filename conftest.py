@@ -9,7 +9,7 @@ from deadletter.session import get_spark
 @pytest.fixture(scope="session")
 def spark():
     """The session that everything shares."""
-    return get_spark()
+    return get_spark(quick=True)
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -44,6 +45,15 @@ def from_micros(micros: int | None) -> datetime | None:
     '1970-01-01T00:00:01.500000+00:00'
     """
     return None if micros is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros)
+
+
+def digest(value: object) -> int:
+    """A number that tells one value from another by its ``repr``, to be kept as a :class:`Progress`.
+
+    >>> digest(("a", 1)) == digest(("a", 1)), digest(("a", 1)) == digest(("a", 2))
+    (True, False)
+    """
+    return int(hashlib.sha256(repr(value).encode()).hexdigest()[:15], 16)
 
 
 @dataclass(frozen=True)
@@ -148,21 +158,26 @@ class Lake:
         except PySparkException as error:
             raise DeadletterError(f"{table.full_name}: {first_line(error)}") from error
 
+    def all_progress(self) -> dict[str, Progress]:
+        """The newest note of each step in ``control.progress``."""
+        note = F.struct("source_version", F.unix_micros("as_of").alias("as_of"))
+        newest = self.read(PROGRESS).groupBy("step").agg(F.max_by(note, "finished_at").alias("note"))
+        rows = newest.select("step", "note.*").collect()
+        return {row["step"]: Progress(row["source_version"], from_micros(row["as_of"])) for row in rows}
+
     def progress(self, step: str) -> Progress | None:
-        """The newest note of ``step`` in ``control.progress``; ``None`` before its first."""
-        notes = self.read(PROGRESS).where(F.col("step") == step).orderBy(F.col("finished_at").desc())
-        row = notes.select("source_version", F.unix_micros("as_of").alias("as_of")).first()
-        return Progress(row["source_version"], from_micros(row["as_of"])) if row else None
+        """The newest note of ``step``; ``None`` before its first."""
+        return self.all_progress().get(step)
 
     def note_progress(self, step: str, version: int, as_of: datetime | None) -> None:
         """Note that ``step`` holds everything of its source up to ``version``."""
-        row = self.spark.range(1).select(
-            F.lit(step).alias("step"),
-            F.lit(version).cast("bigint").alias("source_version"),
-            F.lit(as_of).cast("timestamp").alias("as_of"),
-            F.current_timestamp().alias("finished_at"),
-        )
-        self.append(row, PROGRESS)
+        self.note_all({step: Progress(version, as_of)})
+
+    def note_all(self, notes: Mapping[str, Progress]) -> None:
+        """Note how far several steps have come, in one commit."""
+        rows = [(step, note.source_version, note.as_of) for step, note in notes.items()]
+        df = self.spark.createDataFrame(rows, "step STRING, source_version BIGINT, as_of TIMESTAMP")
+        self.append(df.withColumn("finished_at", F.current_timestamp()), PROGRESS)
 
     def append(self, df: DataFrame, table: Table) -> None:
         """Append rows that have the table's shape."""
@@ -191,10 +206,16 @@ class Lake:
         if self.version(table) == 0:  # created and never written: joining with nothing is an append
             self.append(df, table)
             return
-        view = f"facts_{uuid.uuid4().hex}"
-        conform(df, table).createOrReplaceTempView(view)
-        try:
+        with self._view(conform(df, table)) as view:
             self.spark.sql(merge_statement(self.identifier(table), table, view, pruning))
+
+    @contextlib.contextmanager
+    def _view(self, df: DataFrame) -> Iterator[str]:
+        """A name for ``df`` that SQL can read, for a while."""
+        view = f"deadletter_{uuid.uuid4().hex}"
+        df.createOrReplaceTempView(view)
+        try:
+            yield view
         finally:
             self.spark.catalog.dropTempView(view)
 
@@ -231,12 +252,10 @@ class Lake:
 
         ``among`` has the key columns, each key once; rows with other keys stay.
         """
-        view = f"revised_{uuid.uuid4().hex}"
         keys = list(table.key)
         rows = conform(df, table).withColumn("_kept", F.lit(True))
-        among.select(*keys).join(rows, keys, "left").createOrReplaceTempView(view)
         names = [f"`{column}`" for column in table.column_names]
-        try:
+        with self._view(among.select(*keys).join(rows, keys, "left")) as view:
             self.spark.sql(
                 f"MERGE INTO {self.identifier(table)} t USING {view} s"
                 f" ON {' AND '.join(f't.`{key}` = s.`{key}`' for key in keys)}\n"
@@ -245,8 +264,6 @@ class Lake:
                 f"WHEN NOT MATCHED AND s._kept THEN INSERT ({', '.join(names)})"
                 f" VALUES ({', '.join(f's.{name}' for name in names)})"
             )
-        finally:
-            self.spark.catalog.dropTempView(view)
 
     def require_folder(self) -> None:
         """Raise :class:`UsageError` where the lake's path is something else than a folder."""
@@ -323,12 +340,10 @@ def create_statement(identifier: str, table: Table) -> str:
 
 
 def _properties(table: Table) -> dict[str, str]:
-    properties = {"delta.enableDeletionVectors": "true"}
-    if table.name == "queue_events":  # read forward from the last version that was processed
-        properties = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}
-    if table.name == "quarantine_decisions":  # a trace that nobody rewrites
-        properties = {"delta.appendOnly": "true"}
-    return properties
+    if not table.append_only:
+        return {"delta.enableDeletionVectors": "true"}
+    # what is only appended to can be read forward from the last version that was processed
+    return {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}
 
 
 def merge_statement(identifier: str, table: Table, view: str, pruning: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -19,17 +18,6 @@ def lake_masks(lake: Lake) -> tuple[Mask, ...]:
     """The whole table in order; :class:`UsageError` where the lake's own rows cannot be used."""
     own = Path(lake.folder, FILE)
     return load_masks(own) if own.exists() else MASKS
-
-
-def masks_digest(lake: Lake) -> int:
-    """A number that tells one masking table from another."""
-    return int(hashlib.sha256(repr(lake_masks(lake)).encode()).hexdigest()[:15], 16)
-
-
-def masked(lake: Lake) -> bool:
-    """Whether the gold tables were made with the lake's masking table as it is now."""
-    done = lake.progress("masks")
-    return done is not None and done.source_version == masks_digest(lake)
 
 
 def adopt_masks(lake: Lake, path: str) -> None:

@@ -7,11 +7,20 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 
 from deadletter import tables
+from deadletter.errors import UsageError
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import SilverFacts, until
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import REDIS, Habits
+
+
+def gold_as_of(lake: Lake) -> datetime:
+    """The time (UTC) that the gold tables stand for; :class:`UsageError` where no run has finished."""
+    done = lake.progress("gold")
+    if done is None or done.as_of is None:
+        raise UsageError(f"{lake.root}: no run has finished here yet")
+    return done.as_of
 
 
 def facts_at(lake: Lake, as_of: datetime) -> SilverFacts:

@@ -32,7 +32,8 @@ LOCAL = {
     "spark.driver.memory": os.environ.get("DEADLETTER_DRIVER_MEMORY", "4g"),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
+JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:+UseTransparentHugePages"
+"""A virtual machine can be slow to give a process its memory page by page: huge pages are few."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")

@@ -25,7 +25,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the lake. ``key`` names the columns that tell its rows apart."""
+    """One table of the lake. ``key`` names the columns that tell its rows apart; nobody changes the rows of one that
+    is ``append_only``."""
 
     layer: str
     name: str
@@ -33,11 +34,17 @@ class Table:
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     partitioned_by: tuple[str, ...] = ()
+    append_only: bool = False
 
     @property
     def full_name(self) -> str:
         """``layer.table``, as people write it."""
         return f"{self.layer}.{self.name}"
+
+    @property
+    def ddl(self) -> str:
+        """The columns as ``name type, …``, as Spark takes a schema."""
+        return ", ".join(f"{column.name} {column.type}" for column in self.columns)
 
     @property
     def column_names(self) -> list[str]:
@@ -109,6 +116,7 @@ QUEUE_EVENTS = Table(
         Column("ingested_at", "timestamp", "When this lake took the line in; says nothing about the event"),
     ),
     partitioned_by=("day",),
+    append_only=True,
 )
 
 MESSAGE_STATE = Table(
@@ -208,6 +216,7 @@ QUARANTINE_DECISIONS = Table(
         Column("decided_at", "timestamp", "When it was decided"),
         Column("why", "string", "The reason given"),
     ),
+    append_only=True,
 )
 
 DEAD_LETTERS = Table(
@@ -357,6 +366,7 @@ PATTERN_DECISIONS = Table(
         Column("why", "string", "Why, in their own words"),
         Column("decided_at", "timestamp", "When it was written down"),
     ),
+    append_only=True,
 )
 
 AT_RISK = Table(
@@ -401,8 +411,8 @@ PROGRESS = Table(
     "How far each step has come; the newest row of a step counts",
     ("step", "finished_at"),
     (
-        Column("step", "string", "silver or gold"),
-        Column("source_version", "bigint", "Delta version of the source that is fully contained"),
+        Column("step", "string", "silver or gold; decisions, masks and habits: what gold was derived with"),
+        Column("source_version", "bigint", "Delta version of the source that is fully contained, or a digest of it"),
         Column("as_of", "timestamp", "The as_of that gold was computed for; null for silver"),
         Column("finished_at", "timestamp", "When the step finished"),
     ),

@@ -23,12 +23,6 @@ def decisions_version(lake: Lake) -> int:
     return lake.version(tables.PATTERN_DECISIONS)
 
 
-def applied(lake: Lake) -> int | None:
-    """The version of the decisions that the gold tables contain; null before the first run."""
-    done = lake.progress("decisions")
-    return done.source_version if done else None
-
-
 def decisions(lake: Lake, as_of: datetime | None = None) -> list[dict]:
     """Every decision in order, times in UTC; one that takes effect after ``as_of`` does not count."""
     kept = lake.read(tables.PATTERN_DECISIONS)

@@ -15,8 +15,8 @@ from deadletter.gold.healthy import healthy_payloads
 from deadletter.gold.patterns import compare_payloads, payload_profiles
 from deadletter.lake import Lake
 from deadletter.patterns.masking import mask, private_masks
-from deadletter.replay import facts_at
-from deadletter.report.queries import bucket_of, place
+from deadletter.replay import facts_at, gold_as_of
+from deadletter.report.queries import bucket_of, over_time, place
 
 
 def dead_letters(lake: Lake, queue: str = "", since: str = "") -> DataFrame:
@@ -46,8 +46,7 @@ def what_died(dead: DataFrame) -> DataFrame:
 
 def deaths_over_time(dead: DataFrame) -> DataFrame:
     """``time, place, n`` in bars whose width suits the span of all deaths."""
-    time = F.date_trunc(bucket_of(dead), "dead_lettered_at").alias("time")
-    return dead.groupBy(time, "place").agg(F.count("*").alias("n")).orderBy("time", "place")
+    return over_time(dead, bucket_of(dead))
 
 
 def patterns_of(lake: Lake, dead: DataFrame) -> DataFrame:
@@ -108,12 +107,8 @@ def differences(lake: Lake, dead: DataFrame) -> DataFrame:
 
     ``difference, dead_letters, example`` (a message id); a payload can differ in several ways or in none.
     """
-    done = lake.progress("gold")
-    if done is None or done.as_of is None:
-        raise UsageError(f"{lake.root}: no run has finished here yet")
-    healthy = healthy_payloads(
-        facts_at(lake, done.as_of), lake.read(tables.DEAD_LETTERS), lake.read(tables.QUEUE_EVENTS)
-    )
+    facts = facts_at(lake, gold_as_of(lake))
+    healthy = healthy_payloads(facts, lake.read(tables.DEAD_LETTERS), lake.read(tables.QUEUE_EVENTS))
     told = F.when(F.size("deviation") > 0, F.col("deviation")).otherwise(F.array(F.lit("looks healthy")))
     return (
         compare_payloads(dead, payload_profiles(healthy))

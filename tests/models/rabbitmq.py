@@ -210,8 +210,9 @@ class Queue:
             left = [t for t in m.away if whole(t) <= now]
             if not dead and left and not [t for t in deliveries if t > left[-1]]:
                 status = None  # in the retry queue: what is known of it depends on what was read later
-            if not dead and left and [t for t in m.away if t > now]:
-                status = None  # x-death keeps the time of the first death: when the next one was is not compared
+            again = next((t for t in m.away if t > now), None)
+            if not dead and left and again and not [t for t in m.deliveries if now < whole(t) and t <= again]:
+                status = None  # x-death keeps the time of the first death, and no delivery tells when the next was
             rows[(self.vhost, "q", "", m.id)] = {"granted": len(deliveries), "status": status, "death": death or None}
             read = [t for t in m.read if t <= now]
             if read:

@@ -8,7 +8,6 @@ import json
 import click
 
 from deadletter.cli.common import lake_option, open_lake, parse_time
-from deadletter.errors import UsageError
 
 
 @click.command()
@@ -18,14 +17,11 @@ from deadletter.errors import UsageError
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -> None:
     """Tell a message's life: each event, its status, and if it died the rule and the policy behind it."""
+    from deadletter.replay import gold_as_of
     from deadletter.timeline import life
 
     lake = open_lake(lake_root)
-    done = lake.progress("gold")
-    until = parse_time(as_of) or (done and done.as_of)
-    if until is None:
-        raise UsageError(f"{lake_root}: no run has finished here yet")
-    found = life(lake, message_id, until)
+    found = life(lake, message_id, parse_time(as_of) or gold_as_of(lake))
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(found), default=str))
     else:

@@ -92,10 +92,9 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
 
 def _plain(df) -> list[dict]:
     """Rows as JSON has them."""
-    from pyspark.sql import functions as F
+    from deadletter.cli.show import as_json_rows
 
-    options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
-    return [json.loads(row[0]) for row in df.select(F.to_json(F.struct("*"), options)).toLocalIterator()]
+    return [json.loads(row) for row in as_json_rows(df)]
 
 
 def print_pattern(row: dict) -> None:
@@ -148,11 +147,12 @@ def _decide(
 ) -> None:
     """Write a decision down and bring the gold tables up to date with it."""
     from deadletter import triage
+    from deadletter.replay import gold_as_of
 
     lake = open_lake(lake_root)
     lake.create_missing()
     with lake.lock():
-        as_of = _as_of(lake)
+        as_of = gold_as_of(lake)
         name, taken_out = triage.find(lake, pattern), action == "split" and not more.get("along")
         name = triage.merged_id(lake, pattern) or name if taken_out else name
         target = triage.find(lake, into) if into else None
@@ -165,13 +165,6 @@ def _decide(
     if moves:
         _derive(lake, as_of)
     click.echo(f"{action} {name}" + (f" into {target}" if target else "") + f": {why} ({by})")
-
-
-def _as_of(lake: Lake) -> datetime:
-    done = lake.progress("gold")
-    if done is None or done.as_of is None:
-        raise UsageError(f"{lake.root}: no run has finished here yet")
-    return done.as_of
 
 
 def _derive(lake: Lake, as_of: datetime) -> None:

@@ -15,6 +15,7 @@ from deadletter.errors import DeadletterError, first_line
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
 from deadletter.rules.zaqar_store import STORES
+from deadletter.session import TINY_BATCH
 from deadletter.sources.landing import landing_files
 
 
@@ -54,11 +55,11 @@ def run(
     """
     until = parse_time(as_of)
     # before Spark starts: a wrong path or a mistake in a suite is told at once
-    landing_files(landing)
+    size = sum(path.stat().st_size for path in landing_files(landing))
     load_all()
     tell, start = teller(), time.monotonic()
     tell("starting Spark")
-    lake = open_lake(lake_root, quick=False)
+    lake = open_lake(lake_root, quick=size <= TINY_BATCH)
     if masks:
         adopt_masks(lake, masks)
     try:

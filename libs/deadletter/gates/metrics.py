@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from deadletter.gates.outcomes import Outcome
 from deadletter.tables import QUALITY_METRICS
 
-SCHEMA = ", ".join(f"{column.name} {column.type}" for column in QUALITY_METRICS.columns)
 KEPT = 30
 """Runs that make up a rule's past."""
 Past = Mapping[tuple[str, str], list[tuple[int, int]]]
@@ -44,7 +43,7 @@ def metrics(
         )
         for outcome in outcomes
     ]
-    return spark.createDataFrame(rows, SCHEMA)
+    return spark.createDataFrame(rows, QUALITY_METRICS.ddl)
 
 
 def past(metrics: DataFrame, runs: int = KEPT) -> Past:

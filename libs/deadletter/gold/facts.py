@@ -58,17 +58,18 @@ def until(
 
 
 def dated(deaths: Column, deliveries: Column) -> Column:
-    """The deaths with the time of a repeated one put right: not before the message's last delivery.
+    """The deaths with the time of a repeated one put right: not before the last delivery that can lead to it.
 
-    RabbitMQ's ``x-death`` counts the deaths of a kind and keeps the time of the first. What a delivery from the
-    message's own queue shows is history, and stays as it is.
+    RabbitMQ's ``x-death`` counts the deaths of a kind and keeps the time of the first. A death that a delivery
+    from the message's own queue shows was before that delivery, and after the one before that.
     """
-    last = F.date_trunc("second", F.try_element_at(deliveries, F.lit(-1))["time"])
 
     def put_right(death: Column) -> Column:
-        mine = F.exists(deliveries, lambda d: d["event_id"] == death["event_id"])
+        teller = F.get(F.filter(deliveries, lambda d: d["event_id"] == death["event_id"]), F.lit(0))["time"]
+        before = F.filter(deliveries, lambda d: teller.isNull() | (d["time"] < teller))
+        last = F.date_trunc("second", F.try_element_at(before, F.lit(-1))["time"])
         later = death.withField("time", F.greatest(death["time"], last))
-        return F.when((death["count"] > 1) & ~mine, later).otherwise(death)
+        return F.when(death["count"] > 1, later).otherwise(death)
 
     return F.transform(deaths, put_right)
 

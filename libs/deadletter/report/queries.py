@@ -47,7 +47,7 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
     survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")
     read = {
         "headline": partial(_headline, lake, dead),
-        "over_time": lambda: _rows(_over_time(dead, bucket)),
+        "over_time": lambda: _rows(over_time(dead, bucket)),
         "by_reason": lambda: _rows(by_reason),
         "survival": lambda: _rows(survival),
         "patterns": lambda: _rows(_patterns(lake, dead, reveal)),
@@ -99,7 +99,8 @@ def _headline(lake: Lake, dead: DataFrame) -> dict:
     }
 
 
-def _over_time(dead: DataFrame, bucket: str) -> DataFrame:
+def over_time(dead: DataFrame, bucket: str) -> DataFrame:
+    """Deaths in each bar of time: ``time, place, n``. ``dead`` has ``dead_lettered_at`` and ``place``."""
     return (
         dead.groupBy(F.date_trunc(bucket, "dead_lettered_at").alias("time"), "place")
         .agg(_count())
@@ -158,7 +159,7 @@ def _metrics(lake: Lake) -> DataFrame:
     """``gold.quality_metrics``; no rows in a lake of an earlier version, which has no such table."""
     if lake.exists(tables.QUALITY_METRICS):
         return lake.read(tables.QUALITY_METRICS)
-    return lake.spark.createDataFrame([], ", ".join(f"{c.name} {c.type}" for c in tables.QUALITY_METRICS.columns))
+    return lake.spark.createDataFrame([], tables.QUALITY_METRICS.ddl)
 
 
 def _quality_runs(metrics: DataFrame) -> DataFrame:

@@ -19,15 +19,15 @@ from deadletter.gold.healthy import healthy_payloads
 from deadletter.gold.identity import decided
 from deadletter.gold.patterns import compare_payloads, grouped, payload_profiles, poison_patterns
 from deadletter.gold.survival import delivery_survival
-from deadletter.lake import Lake
-from deadletter.lakemasks import lake_masks, masked, masks_digest
+from deadletter.lake import Lake, Progress, digest
+from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
 from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
 from deadletter.tables import Table
-from deadletter.triage import applied, current_names, decisions_version, former_ids, standing_decisions
+from deadletter.triage import current_names, decisions_version, former_ids, standing_decisions
 
 
 def derive(lake: Lake, gate: Gate, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> None:
@@ -35,28 +35,29 @@ def derive(lake: Lake, gate: Gate, as_of: datetime | None = None, habits: Habits
 
     ``as_of`` is the greatest event time in silver unless given.
     """
-    known = lake.progress("silver")
-    as_of = as_of or (known and known.as_of)
-    if as_of is None:
+    done = lake.all_progress()
+    as_of = as_of or ("silver" in done and done["silver"].as_of)
+    if not as_of:
         tell("gold: no event yet")
         return
-    version = lake.version(tables.QUEUE_EVENTS)
-    done = lake.progress("gold")
-    decided_until = decisions_version(lake)
-    if (
-        done
-        and (done.source_version, done.as_of) == (version, as_of)
-        and applied(lake) == decided_until
-        and masked(lake)
-    ):
+    sources = _sources(lake, habits)
+    if {name: done[name].source_version for name in sources if name in done} == sources and done["gold"].as_of == as_of:
         tell("gold: already up to date")
         return
     tell(f"gold: judging what happened until {as_of.isoformat()}")
     gate.parameters["as_of"] = as_of.isoformat()
     _write(lake, gate, each(facts_at(lake, as_of), lake.stage), habits, tell)
-    lake.note_progress("decisions", decided_until, as_of)
-    lake.note_progress("masks", masks_digest(lake), as_of)
-    lake.note_progress("gold", version, as_of)
+    lake.note_all({name: Progress(version, as_of) for name, version in sources.items()})
+
+
+def _sources(lake: Lake, habits: Habits) -> dict[str, int]:
+    """A version of each thing that gold is derived from, by its name in ``control.progress``."""
+    return {
+        "gold": lake.version(tables.QUEUE_EVENTS),
+        "decisions": decisions_version(lake),
+        "masks": digest(lake_masks(lake)),
+        "habits": digest(habits),
+    }
 
 
 def _write(lake: Lake, gate: Gate, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
@@ -90,13 +91,10 @@ def _patterns(lake: Lake, facts: SilverFacts, judged: DataFrame) -> dict[Table, 
     known = lake.stage(former_ids(lake, found))
     decisions = standing_decisions(lake, known, facts.as_of)
     dead = lake.stage(decided(found, decisions))
-    return stage_all(
-        lake,
-        {
-            tables.AT_RISK: at_risk(facts, dead, profiles, events, masks),
-            tables.POISON_PATTERNS: poison_patterns(dead, facts, healthy, decisions, masks),
-            tables.DEAD_LETTERS: dead.select(*tables.DEAD_LETTERS.column_names),
-            tables.COLLATERAL: collateral(facts, dead),
-            tables.PATTERN_ALIASES: current_names(known, decisions.merged),
-        },
-    )
+    derived = {
+        tables.AT_RISK: at_risk(facts, dead, profiles, events, masks),
+        tables.POISON_PATTERNS: poison_patterns(dead, facts, healthy, decisions, masks),
+        tables.COLLATERAL: collateral(facts, dead),
+        tables.PATTERN_ALIASES: current_names(known, decisions.merged),
+    }
+    return stage_all(lake, derived) | {tables.DEAD_LETTERS: dead.select(*tables.DEAD_LETTERS.column_names)}

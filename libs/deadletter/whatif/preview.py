@@ -14,7 +14,7 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
-from deadletter.replay import facts_at
+from deadletter.replay import facts_at, gold_as_of
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
 from deadletter.whatif.history import ONE_MORE, Choice, histories
@@ -37,10 +37,8 @@ class Recorded:
 
 def recorded(lake: Lake, choice: Choice) -> Recorded:
     """The history of the chosen queue; :class:`UsageError` where no message of it was ever delivered."""
-    done = lake.progress("gold")
-    if done is None or done.as_of is None:
-        raise UsageError(f"{lake.root}: no run has finished here yet")
-    facts = facts_at(lake, done.as_of)
+    as_of = gold_as_of(lake)
+    facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
     lived = histories(facts, dead, choice).persist()
     limits = facts.policies.where(choice.condition()).select(
@@ -50,7 +48,7 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     if not places:
         raise UsageError(_unknown(lake, choice))
     templates = dict(lake.read(tables.POISON_PATTERNS).select("pattern_id", "template").collect())
-    return Recorded(lived, facts, done.as_of, [_place(row) for row in places], templates)
+    return Recorded(lived, facts, as_of, [_place(row) for row in places], templates)
 
 
 def _place(row: Mapping) -> dict:
