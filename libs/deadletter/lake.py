@@ -93,7 +93,11 @@ class Lake:
         if self.catalog:
             return self.spark.catalog.tableExists(f"{self.catalog}.{table.layer}.{table.name}")
         # a folder without a first commit is what a killed run left
-        return any(Path(self.folder, table.layer, table.name, "_delta_log").glob("*.json"))
+        return any(self._commits(table))
+
+    def _commits(self, table: Table) -> Iterator[Path]:
+        """The files of the commits in a folder's Delta log; the newest is always among them."""
+        return Path(self.folder, table.layer, table.name, "_delta_log").glob(f"{'[0-9]' * 20}.json")
 
     def create_missing(self, tables: Iterable[Table] = ALL_TABLES) -> None:
         """Create every one of ``tables`` that is not there yet, with its comments, empty."""
@@ -125,13 +129,13 @@ class Lake:
 
     def version(self, table: Table) -> int:
         """The table's newest Delta version."""
-        row = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1").select("version").first()
-        return row["version"]
+        if self.catalog:
+            history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1")
+            return history.select("version").first()["version"]
+        return max(int(commit.stem) for commit in self._commits(table))  # a query takes a hundred times as long
 
-    def appended_since(self, table: Table, version: int | None) -> DataFrame:
-        """Return the rows appended after ``version`` (all of them for ``None``); the table is append-only."""
-        if version is None:
-            return self.read(table)
+    def appended_since(self, table: Table, version: int) -> DataFrame:
+        """Return the rows appended after ``version``; the table is append-only."""
         changes = f"table_changes({sql_string(self._changes_name(table))}, {version + 1})"
         if self.catalog is None:
             path = f"{self.folder}/{table.layer}/{table.name}"

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.dead_letters import payload
+from deadletter.gold.dead_letters import payload, raw_of
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.status import message_status
@@ -94,8 +94,7 @@ def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame) ->
     )
     wanted = posts.join(messages.select(*post).distinct(), post, "left_semi")
     body = payload(F.col("system"), F.col("raw"), F.coalesce("position", F.lit(0)))
-    raw = events.select("event_id", "raw")
-    bodies = wanted.join(raw, "event_id").groupBy(*post).agg(F.min(body).alias("payload"))
+    bodies = wanted.join(raw_of(wanted, events), "event_id").select(*post, body.alias("payload"))
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
     return messages.where(~own_post).join(bodies, post, "left")
 

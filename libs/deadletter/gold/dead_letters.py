@@ -87,6 +87,16 @@ def payload(system: Column, raw: Column, position: Column) -> Column:
     return F.when(system == "zaqar", F.get(bodies, position)["body"]).otherwise(F.get_json_object(raw, "$.payload"))
 
 
+def raw_of(wanted: DataFrame, events: DataFrame) -> DataFrame:
+    """Rows of ``event_id, raw`` of the events in ``wanted`` (``event_id``), one row an event.
+
+    ``events`` are rows of ``bronze.queue_events``, where a resent event has several. Most events are not wanted,
+    and raw texts are long: they are left out before the same ones are sought.
+    """
+    found = events.select("event_id", "raw").join(wanted.select("event_id"), "event_id", "left_semi")
+    return found.dropDuplicates(["event_id"])
+
+
 def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
     """Take each payload from its post; where that was not seen, from the event that shows the death."""
     posts = facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')").select(
@@ -97,10 +107,9 @@ def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> Dat
         F.col("posted.event_id").alias("post_event_id"),
         F.col("posted.position").alias("position"),
     )
-    raw = events.select(F.col("event_id").alias("raw_event_id"), "raw").dropDuplicates(["raw_event_id"])
     shown = F.coalesce("post_event_id", "event_id")
-    joined = dead.join(posts, ["system", "tenant", "queue", "message_id"], "left").join(
-        raw, shown == F.col("raw_event_id"), "left"
-    )
+    posted = dead.join(posts, ["system", "tenant", "queue", "message_id"], "left").withColumn("raw_event_id", shown)
+    raw = raw_of(posted.select(F.col("raw_event_id").alias("event_id")), events)
+    joined = posted.join(raw.withColumnRenamed("event_id", "raw_event_id"), "raw_event_id", "left")
     body = payload(F.col("system"), F.col("raw"), F.coalesce("position", F.lit(0)))
     return joined.withColumn("payload", body).select(*tables.DEAD_LETTERS.column_names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.gold.dead_letters import payload
+from deadletter.gold.dead_letters import payload, raw_of
 from deadletter.gold.facts import SilverFacts
 
 SAMPLE = 1000
@@ -34,7 +34,7 @@ def healthy_payloads(facts: SilverFacts, dead: DataFrame, events: DataFrame) -> 
         .withColumn("place", place)
         .where(F.col("place") <= SAMPLE)
     )
-    raw = events.select(F.col("event_id").alias("raw_event_id"), "raw").dropDuplicates(["raw_event_id"])
-    shown = sampled.join(raw, F.col("posted.event_id") == F.col("raw_event_id"))
+    shown = sampled.withColumn("event_id", F.col("posted.event_id"))
+    shown = shown.join(raw_of(shown, events), "event_id")
     body = payload(F.col("system"), F.col("raw"), F.col("posted.position"))
     return shown.select("system", "tenant", "queue", body.alias("payload"))

@@ -20,16 +20,22 @@ def parse(bronze: DataFrame, systems: list[str], stage: Callable[[DataFrame], Da
     """The facts of bronze rows, for the ``systems`` that occur in them.
 
     Each raw line is parsed once: ``stage`` keeps the result, from which every kind of fact is read. Rows of
-    other systems come back in ``events`` with a reason and no facts.
+    other systems come back in ``events`` with a reason and no facts. ``raw`` is null where nothing was refused.
     """
     known = [name for name in BROKERS if name in systems] or [zaqar.SYSTEM]
-    parsed = together(partial(stage, BROKERS[name].parse(bronze)) for name in known)
+    parsed = together(partial(stage, _parsed(bronze, name)) for name in known)
     told = [_with_event_columns(BROKERS[name].facts(frame)) for name, frame in zip(known, parsed, strict=True)]
     facts = reduce(Facts.union, told)
     others = [name for name in systems if name not in BROKERS]
     if others:
         facts = Facts(facts.events.unionByName(unknown_system(bronze)), *list(vars(facts).values())[1:])
     return facts
+
+
+def _parsed(bronze: DataFrame, system: str) -> DataFrame:
+    """Parsed events of one broker; only the refused ones keep their raw text, most of an event's bytes."""
+    raw = F.when(F.size("reasons") > 0, F.col("raw"))
+    return BROKERS[system].parse(bronze).withColumn("raw", raw)
 
 
 def _with_event_columns(facts: Facts) -> Facts:

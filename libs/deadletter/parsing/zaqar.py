@@ -35,10 +35,8 @@ FIELDS = {
     )
 }
 PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+))?)?/?$"
-POST_BODY = "struct<messages:array<struct<ttl:string,delay:string,body:string>>>"
-GRANTED = (
-    "struct<messages:array<struct<id:string,href:string,claim_id:string,age:string,ttl:string,claim_count:string>>>"
-)
+POST_BODY = "struct<messages:array<struct<ttl:string,delay:string>>>"
+GRANTED = "struct<messages:array<struct<id:string,href:string,claim_id:string,age:string>>>"
 
 KINDS = {
     "declare": "method = 'PUT' AND part = '' AND code = 201",
@@ -131,10 +129,11 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = events.withColumn("kind", kind).withColumns(_parts())
     events = events.withColumn("claim_id", F.expr(_CLAIM_ID))
     told = {"reasons": reasons(RULES), "silent": F.expr(_SILENT), "facts": F.expr(_facts())}
+    told["granted_count"] = F.size("granted")
     return events.withColumns(told).drop(*_SPENT)
 
 
-_SPENT = ("query", "request_body", "response_body", "posts", "resources", "deleted_ids", "path")
+_SPENT = ("query", "request_body", "response_body", "posts", "resources", "deleted_ids", "granted", "path")
 """What nothing asks for once facts and reasons are made; most of an event's bytes."""
 _SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(posts) = 0, false))"
 _CLAIM_ID = (
@@ -215,7 +214,7 @@ def facts(parsed: DataFrame) -> Facts:
     grant = term.format(", 'consumer', client_id")
     moment = "named_struct('time', time, 'event_id', event_id)"
     claims = rows_of(
-        parsed.where("NOT (kind IN ('claim', 'pop') AND size(granted) = 0)"),
+        parsed.where("NOT (kind IN ('claim', 'pop') AND granted_count = 0)"),
         tables.CLAIMS,
         ["claim", "pop", "renew", "release"],
         common
@@ -235,7 +234,7 @@ def facts(parsed: DataFrame) -> Facts:
             "event_id": "event_id",
             "time": "time",
             "limit": "claim_limit",
-            "granted": "size(granted)",
+            "granted": "granted_count",
             "claim_id": "claim_id",
             "ttl": "claim_ttl",
             "grace": "claim_grace",

@@ -12,16 +12,22 @@ from deadletter.parsing.facts import Facts
 MESSAGE_PARTS = ("posted", "delivery", "settled", "failure", "death")
 
 
-def unaccounted(facts: Facts) -> DataFrame:
-    """Rows of ``event_id, system``: events that are neither refused nor silent, and yet no fact names them.
+def balance(facts: Facts) -> DataFrame:
+    """One row: how many different ``events`` there are, how many are ``lost``, and the ``first`` of these
+    (``struct<system, event_id>``).
 
-    The balance is: events = with a fact + silent + refused. A row here is a fault of a parser.
+    The balance is: events = with a fact + silent + refused. A lost event is a fault of a parser.
     """
-    expected = facts.events.where(~F.col("silent") & (F.size("reasons") == 0)).select("event_id", "system")
-    named = reduce(DataFrame.unionByName, _named(facts)).withColumn("told", F.lit(1))
-    both = expected.withColumn("told", F.lit(0)).unionByName(named, allowMissingColumns=True)
-    balanced = both.groupBy("event_id").agg(F.max("system").alias("system"), F.max("told").alias("told"))
-    return balanced.where("told = 0").select("event_id", "system")
+    events = facts.events.withColumn("speaks", ~F.col("silent") & (F.size("reasons") == 0))
+    named = reduce(DataFrame.unionByName, _named(facts)).withColumn("told", F.lit(True))
+    both = events.select("event_id", "system", "speaks").unionByName(named, allowMissingColumns=True)
+    each = both.groupBy("event_id").agg(*[F.max(name).alias(name) for name in ("system", "speaks", "told")])
+    lost = F.col("speaks") & F.col("told").isNull()
+    return each.agg(
+        F.count("system").alias("events"),
+        F.count_if(lost).alias("lost"),
+        F.min(F.when(lost, F.struct("system", "event_id"))).alias("first"),
+    )
 
 
 def _named(facts: Facts) -> list[DataFrame]:

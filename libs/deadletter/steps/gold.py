@@ -75,9 +75,9 @@ def _queues(lake: Lake, facts: SilverFacts, judged: DataFrame) -> dict[Table, Da
     return stage_all(
         lake,
         {
-            tables.DISCREPANCIES: discrepancies(facts, judged),
-            tables.QUEUE_HEALTH: queue_health(facts, judged),
-            tables.DELIVERY_SURVIVAL: delivery_survival(facts, judged),
+            tables.DISCREPANCIES: partial(discrepancies, facts, judged),
+            tables.QUEUE_HEALTH: partial(queue_health, facts, judged),
+            tables.DELIVERY_SURVIVAL: partial(delivery_survival, facts, judged),
         },
     )
 
@@ -92,9 +92,9 @@ def _patterns(lake: Lake, facts: SilverFacts, judged: DataFrame) -> dict[Table, 
     decisions = standing_decisions(lake, known, facts.as_of)
     dead = lake.stage(decided(found, decisions))
     derived = {
-        tables.AT_RISK: at_risk(facts, dead, profiles, events, masks),
-        tables.POISON_PATTERNS: poison_patterns(dead, facts, healthy, decisions, masks),
-        tables.COLLATERAL: collateral(facts, dead),
-        tables.PATTERN_ALIASES: current_names(known, decisions.merged),
+        tables.AT_RISK: partial(at_risk, facts, dead, profiles, events, masks),
+        tables.POISON_PATTERNS: partial(poison_patterns, dead, facts, healthy, decisions, masks),
+        tables.COLLATERAL: partial(collateral, facts, dead),
+        tables.PATTERN_ALIASES: partial(current_names, known, decisions.merged),
     }
     return stage_all(lake, derived) | {tables.DEAD_LETTERS: dead.select(*tables.DEAD_LETTERS.column_names)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -61,9 +61,10 @@ def _keep(lake: Lake, gate: Gate, tell: Tell) -> None:
     )
 
 
-def stage_all(lake: Lake, frames: Mapping[Table, DataFrame]) -> dict[Table, DataFrame]:
-    """The frames, each computed once, in the same order."""
-    staged = together(partial(lake.stage, frame) for frame in frames.values())
+def stage_all(lake: Lake, frames: Mapping[Table, Callable[[], DataFrame]]) -> dict[Table, DataFrame]:
+    """What the functions make, each computed once, in the same order. Spark looks at a frame while it is made,
+    which takes one core long enough to make several at once."""
+    staged = together((lambda make=make: lake.stage(make())) for make in frames.values())
     return dict(zip(frames, staged, strict=True))
 
 

@@ -55,7 +55,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
         ids = lake.stage(chosen.select("event_id", "captured_at"))
         _decide(lake, ids, RELEASED, who, why)
         lake.note_progress("gold", STALE, None)
-        silver.merge_events(lake, gate, _raw_events(lake, ids), summary, tell, partial(_settle, lake, ids))
+        silver.merge_events(lake, gate, lake.stage(_raw_events(lake, ids)), summary, tell, partial(_settle, lake, ids))
         gold.derive(lake, gate, tell=tell)
     summary.warnings += gate.warnings
     return summary

@@ -15,13 +15,13 @@ from deadletter.errors import GateError
 from deadletter.gates.gate import Gate
 from deadletter.gates.refused import refused
 from deadletter.gates.suites import suite_of
-from deadletter.lake import Lake, from_micros, literal_days
+from deadletter.lake import Lake, Progress, from_micros, literal_days
 from deadletter.parallel import together
 from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
 from deadletter.silver import state
 from deadletter.silver.quarantine import best_copies
-from deadletter.silver.reconcile import unaccounted
+from deadletter.silver.reconcile import balance
 from deadletter.steps.quality import stage_all
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import Table
@@ -42,22 +42,28 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
         tell("silver: no new events")
         summary.as_of = done.as_of
         return
-    new = lake.appended_since(tables.QUEUE_EVENTS, done.source_version if done else None)
-    latest = merge_events(lake, gate, new, summary, tell)
+    latest = merge_events(lake, gate, _new_events(lake, done, version), summary, tell)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
     lake.note_progress("silver", version, summary.as_of)
 
 
+def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame:
+    """Bronze's rows since ``done``, the same ones each time they are read."""
+    if done is None:
+        return lake.read(tables.QUEUE_EVENTS, version)
+    return lake.stage(lake.appended_since(tables.QUEUE_EVENTS, done.source_version))
+
+
 def merge_events(
     lake: Lake, gate: Gate, events: DataFrame, summary: Summary, tell: Tell, settle: Settle | None = None
 ) -> datetime | None:
-    """Merge the facts of rows of ``bronze.queue_events``; returns the latest time (UTC) of a good one.
+    """Merge the facts of rows of ``bronze.queue_events``, which are read several times; returns the latest time
+    (UTC) of a good one.
 
     ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`: a usable copy of
     an event then excuses its other copies. Without it, what is refused is merged into quarantine.
     """
-    events = lake.stage(events)
     systems = [row["system"] for row in events.select("system").distinct().collect()]
     tell(f"silver: merging the facts of {', '.join(sorted(systems)) or 'no system'}")
     some_bad = gate.check(events, tables.QUEUE_EVENTS, refused=True)
@@ -66,42 +72,42 @@ def merge_events(
     refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events)] if some_bad else []
     if settle:
         facts = replace(facts, events=best_copies(facts.events))
-    _count(facts.events, summary)
-    _reconcile(facts)
-    usable = facts.events.where("size(reasons) = 0")
-    latest = from_micros(usable.agg(F.unix_micros(F.max("captured_at")).alias("latest")).first()["latest"])
-    _merge_facts(lake, gate, facts, refusals, settle and (lambda refused: settle(refused, latest)))
+    latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
+    _merge_facts(lake, gate, facts, events, refusals, settle and (lambda refused: settle(refused, latest)))
     return latest
 
 
-def _count(events: DataFrame, summary: Summary) -> None:
+def _count(events: DataFrame, summary: Summary) -> datetime | None:
+    """Count the events; returns the latest time of a good one."""
+    good = F.size("reasons") == 0
     row = events.agg(
         F.count("*").alias("total"),
-        F.count_distinct("event_id").alias("new"),
-        F.count_if(F.size("reasons") > 0).alias("quarantined"),
-        F.count_if(F.col("silent") & (F.size("reasons") == 0)).alias("silent"),
+        F.count_if(~good).alias("quarantined"),
+        F.count_if(F.col("silent") & good).alias("silent"),
+        F.unix_micros(F.max(F.when(good, F.col("captured_at")))).alias("latest"),
     ).first()
-    summary.events_in, summary.events_new = row["total"], row["new"]
+    summary.events_in = row["total"]
     summary.events_quarantined, summary.events_silent = row["quarantined"], row["silent"]
+    return from_micros(row["latest"])
 
 
-def _reconcile(facts: Facts) -> None:
-    """Stop the run where an event would be lost between bronze and silver."""
-    row = (
-        unaccounted(facts).agg(F.count("*").alias("lost"), F.min(F.struct("system", "event_id")).alias("first")).first()
-    )
+def _reconcile(facts: Facts) -> int:
+    """Stop the run where an event would be lost between bronze and silver; returns how many different ones came."""
+    row = balance(facts).first()
     if row["lost"]:
         raise GateError(
             f"silver: {row['lost']} events are in no table and not counted as silent, e.g. {row['first']['system']} "
             f"{row['first']['event_id']} in bronze.queue_events. Nothing was merged. The parser of that system is at "
             "fault: report the event."
         )
+    return row["events"]
 
 
 def _merge_facts(
     lake: Lake,
     gate: Gate,
     facts: Facts,
+    raw_events: DataFrame,
     refusals: list[DataFrame],
     settle: Callable[[DataFrame], None] | None = None,
 ) -> None:
@@ -109,13 +115,13 @@ def _merge_facts(
     batches = stage_all(
         lake,
         {
-            tables.MESSAGE_STATE: state.message_state(facts.messages),
-            tables.CLAIMS: state.claims(facts.claims),
-            tables.CLAIM_ATTEMPTS: state.distinct_rows(facts.attempts, tables.CLAIM_ATTEMPTS),
-            tables.QUEUE_POLICIES: state.distinct_rows(facts.policies, tables.QUEUE_POLICIES),
+            tables.MESSAGE_STATE: partial(state.message_state, facts.messages),
+            tables.CLAIMS: partial(state.claims, facts.claims),
+            tables.CLAIM_ATTEMPTS: partial(state.distinct_rows, facts.attempts, tables.CLAIM_ATTEMPTS),
+            tables.QUEUE_POLICIES: partial(state.distinct_rows, facts.policies, tables.QUEUE_POLICIES),
         },
     )
-    good, more = _split(gate, batches, facts.events)
+    good, more = _split(gate, batches, raw_events)
     quarantine = state.quarantine(facts.events)
     if refusals or more:
         quarantine = state.united(reduce(DataFrame.unionByName, [quarantine, *refusals, *more]))
