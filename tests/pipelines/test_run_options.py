@@ -12,7 +12,7 @@ from deadletter.cli import cli
 from deadletter.lake import Lake
 from tests.pipelines.conftest import BUNDLED
 
-MASKS = [{"name": "event", "regex": "order[.]merged", "placeholder": "<event>", "why": "an event's name"}]
+MASKS = [{"name": "event", "regex": "order[.]merged", "placeholder": "<event>", "private": True}]
 
 
 def call(*arguments):
