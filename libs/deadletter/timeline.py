@@ -22,7 +22,10 @@ RULES = {
     ),
     "delivery_limit": "RabbitMQ, delivery limits: a message delivered more often than the limit is dead-lettered",
     "rejected": "RabbitMQ: a consumer rejected the message without requeueing it",
-    "expired": "RabbitMQ: the message's or the queue's TTL ran out, or the delivery limit of a classic queue",
+    "expired": (
+        "RabbitMQ: the message's or the queue's TTL ran out, or (classic delivery limits, notes) it lay in a classic "
+        "queue and had been delivered more often than the limit"
+    ),
     "maxlen": "RabbitMQ: the queue was full",
     "max_redeliver_count": (
         "Pulsar, PIP-22: a message redelivered maxRedeliverCount times goes to the dead letter topic and is "

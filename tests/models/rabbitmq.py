@@ -1,6 +1,7 @@
 """RabbitMQ as its documents and the notes on the real server describe it: plain Python, one event after another.
 
-The truth holds what can be known: a death counts where something was read from the queue it led to.
+The truth holds what can be known: a death counts where something was read from the queue it led to, or where a
+consumer wrote down that it gave the message back to a classic queue that then expired it.
 """
 
 import json
@@ -22,7 +23,10 @@ class Message:
     id: str
     posted: int
     deliveries: list = field(default_factory=list)
-    count: int = 0  # the broker's own, lost at a restart
+    count: int | None = None  # the broker's own, lost at a restart; none: a v1 record
+    missed: int = 0  # deliveries that the broker no longer counts
+    lost: int | None = None  # when a delivery first came with too low a count
+    outcomes: list = field(default_factory=list)  # what consumers wrote down: (when, ack or requeue)
     deaths: list = field(default_factory=list)  # x-death, the newest first
     away_until: int = 0
     away: list = field(default_factory=list)  # when it went to the retry queue
@@ -39,7 +43,7 @@ class Queue:
     def __init__(self, chance, vhost, quorum, limit, ttl, retry):
         self.chance, self.vhost, self.quorum, self.ttl, self.retry = chance, vhost, quorum, ttl, retry
         self.argument, self.flag, self.lazy = limit, False, False
-        self.policies, self.limits = {}, []
+        self.policies, self.limits, self.mirrors = {}, [], {}
         self.messages, self.events, self.held = [], [], []
 
     def tell(self, now, surface, key, headers, payload=""):
@@ -90,18 +94,47 @@ class Queue:
         self.limits.append((now, self.limit()))
         if not self.quorum and self.limit() is not None:
             for message in self.free(now):
-                if message.count > self.limit() and message not in self.held:
+                if self.counted(message) > self.limit() and message not in self.held:
                     self.die(now, message, "expired", cause="delivery_limit")
+
+    def counted(self, message):
+        """A v1 record has no count: it reads as 0."""
+        return message.count or 0
+
+    def write_down(self, now, message, what):
+        """A consumer's own record of what it did with a delivery."""
+        message.outcomes.append((now, what))
+        where = {"connection": "1.2.3.4:5 -> 1.2.3.4:6", "channel": 1}
+        headers = where | {"properties": {"message_id": message.id}, "error": "Broken: x"}
+        self.tell(now, "consumer", f"{what}.q", headers, f'{{"id": "{message.id}"}}')
 
     def enable_flag(self, now):
         self.flag = True
         self.tell(now, "event_exchange", "feature.flag.enabled", {"name": "classic_delivery_limits"})
         self.note_limit(now)
 
-    def restart(self):
-        """A classic queue's counters are in memory."""
+    def set_counts(self, now, counts):
+        """The queue goes on with these counts, those of a mirror or none."""
         for message in self.messages:
-            message.count = message.count if self.quorum else 0
+            count = counts.get(message.id)
+            message.missed += self.counted(message) - (count or 0)
+            message.count = count
+        self.note_limit(now)
+
+    def restart(self, now):
+        """A classic queue's counters are in memory."""
+        if not self.quorum:
+            self.tell(now, "event_exchange", "queue.recovered", {"name": "q", "node": "rabbit@a"})
+            self.set_counts(now, {})
+
+    def synchronise(self, now, node):
+        """A mirror gets the counts of the queue as they are; later deliveries do not reach it."""
+        self.mirrors[node] = {message.id: message.count for message in self.messages}
+        self.tell(now, "event_exchange", "queue.mirror.synchronised", {"name": "q", "node": node})
+
+    def promote(self, now, node):
+        self.tell(now, "event_exchange", "queue.mirror.promoted", {"name": "q", "node": node})
+        self.set_counts(now, self.mirrors.get(node, {}))
 
     def limit_at(self, time):
         held = [limit for at, limit in self.limits if at <= time]
@@ -128,10 +161,13 @@ class Queue:
         self.show(now, "publish", "q", message, routed_queues=["q"])
 
     def deliver(self, now, message):
-        first = message.count == 0
-        count = message.count if self.quorum and not (first and self.chance.random() < 0.5) else None
+        first = not message.count
+        count = self.counted(message) if self.quorum and not (first and self.chance.random() < 0.5) else None
         message.deliveries.append(now)
-        message.count += 1
+        if message.missed > 0 and message.lost is None and self.flag and not self.lazy:
+            message.lost = now
+        if self.quorum or self.flag:
+            message.count = self.counted(message) + 1
         # what x-death says of the queues the message came through
         message.retries += [death | {} for death in message.deaths if death["queue"] == RETRY]
         self.show(now, "deliver", "q", message, count)
@@ -139,10 +175,17 @@ class Queue:
     def fail(self, now, message, reject):
         """The consumer gives the message back, or refuses it for good."""
         limit = self.limit()
+        if not reject and not self.retry and self.chance.random() < 0.6:
+            self.write_down(now, message, "requeue")
         if reject:
             self.die(now, message, "rejected")
-        elif limit is not None and message.count > limit:
+        elif limit is not None and self.counted(message) > limit:
             self.die(now, message, "delivery_limit" if self.quorum else "expired", cause="delivery_limit")
+
+    def settle(self, now, message):
+        message.settled = True
+        if self.chance.random() < 0.3:
+            self.write_down(now, message, "ack")
 
     def die(self, now, message, reason, cause=None):
         entry = next((d for d in message.deaths if (d["queue"], d["reason"]) == ("q", reason)), None)
@@ -152,7 +195,7 @@ class Queue:
         else:
             entry = {"count": 1, "reason": reason, "queue": "q", "time": whole(now)}
         message.deaths.insert(0, entry)
-        message.count = 0
+        message.count = None
         if self.retry and entry["count"] < 3 and self.chance.random() < 0.8:
             back = now + 2 * SECOND
             message.away.append(now)
@@ -165,6 +208,9 @@ class Queue:
             at = max(entry["time"], whole(message.deliveries[-1])) if message.deliveries else entry["time"]
             causes = {"expired": "ttl", "rejected": "rejected"}
             message.died = {"reason": reason, "died": at, "told": False, "cause": cause or causes[reason]}
+            known = message.outcomes and message.outcomes[-1] >= (message.deliveries[-1], "requeue")
+            if reason == "expired" and cause == "delivery_limit" and known:
+                message.died["implied"] = now
 
     def expire(self, now):
         for message in self.free(now):
@@ -186,34 +232,45 @@ class Queue:
             message.purged = message.purged or now
         self.tell(now, "event_exchange", "queue.deleted", {"name": "q"})
 
+    def outcome(self, message, deliveries, now):
+        """What is known of the last delivery: ``ack``, or the status of the message."""
+        if not deliveries:
+            return "available"
+        known = [what for at, what in message.outcomes if deliveries[-1] <= at <= now]
+        return {"requeue": "available"}.get(known[-1], known[-1]) if known else "outcome_unknown"
+
     def truth(self, now):
         rows = {}
         for m in self.messages:
             if m.posted > now:
                 continue
             deliveries = [t for t in m.deliveries if t <= now]
-            dead = m.died and m.died["told"] and m.died["died"] <= now
+            told = m.died and m.died["told"]
+            died = m.died and (m.died["died"] if told else m.died.get("implied"))
+            dead = died is not None and died <= now
             death = dead and {
                 "queue": "q",
                 "dead_letter_queue": DLQ,
                 "reason": m.died["reason"],
                 "cause": m.died["cause"],
                 "claim_count": len(deliveries),
-                "max_deliveries": self.limit_at(m.died["died"] + SECOND),
+                "max_deliveries": self.limit_at(died + SECOND if told else died),
                 "posted_at": m.posted,
-                "died": m.died["died"],
+                "died": died,
                 "removed_at": None,
                 "expires_at": None,
             }
             gone = m.purged is not None and m.purged <= now
-            status = "dead_lettered" if dead else "purged" if gone else "outcome_unknown" if deliveries else "available"
+            outcome = self.outcome(m, deliveries, now)
+            status = "dead_lettered" if dead else "settled" if outcome == "ack" else "purged" if gone else outcome
             left = [t for t in m.away if whole(t) <= now]
             if not dead and left and not [t for t in deliveries if t > left[-1]]:
                 status = None  # in the retry queue: what is known of it depends on what was read later
             again = next((t for t in m.away if t > now), None)
             if not dead and left and again and not [t for t in m.deliveries if now < whole(t) and t <= again]:
                 status = None  # x-death keeps the time of the first death, and no delivery tells when the next was
-            rows[(self.vhost, "q", "", m.id)] = {"granted": len(deliveries), "status": status, "death": death or None}
+            row = {"granted": len(deliveries), "status": status, "death": death or None}
+            rows[(self.vhost, "q", "", m.id)] = row | {"lost_counter": m.lost is not None and m.lost <= now}
             read = [t for t in m.read if t <= now]
             if read:
                 rows[(self.vhost, DLQ, "", m.id)] = {
@@ -235,9 +292,8 @@ def history(chance, vhost, size):
     now = START + chance.randrange(30 * SECOND)
     quorum, retry = chance.random() < 0.4, chance.random() < 0.2
     limit = chance.choice((None, 0, 1, 2, 3)) if quorum else None
-    queue = Queue(
-        chance, vhost, quorum, limit, None if quorum or retry else chance.choice((None, None, None, 20, 60)), retry
-    )
+    ttl = None if quorum or retry else chance.choice((None, None, None, None, None, 20, 60))
+    queue = Queue(chance, vhost, quorum, limit, ttl, retry)
     if chance.random() < (0.4 if quorum else 0.9):
         queue.set_policy(now, "policy", "all", ".*", 0, chance.choice((1, 2, 5)))
     classic = not quorum and not retry and queue.ttl is None and chance.random() < 0.8
@@ -249,9 +305,7 @@ def history(chance, vhost, size):
     arguments |= {"x-message-ttl": queue.ttl * 1000} if queue.ttl else {}
     now += 1000
     queue.declare(now, "q", arguments)
-    if classic:
-        now += 1000
-        queue.enable_flag(now)
+    flagged = size // 4 if chance.random() < 0.3 else 0  # messages posted before the feature flag are v1
     held = queue.held
     names = [
         ("policy", "all", ".*"),
@@ -262,6 +316,9 @@ def history(chance, vhost, size):
     while len(queue.messages) < size or chance.random() < 0.97:
         now += 1 + chance.randrange(chance.choice((SECOND // 50, SECOND // 2, 5 * SECOND)))
         queue.expire(now)
+        if classic and not queue.flag and len(queue.messages) >= flagged:
+            queue.enable_flag(now)
+            now += 1000
         what, ready = chance.random(), [m for m in queue.free(now) if m not in held]
         if len(queue.messages) < size and what < 0.3:
             queue.publish(now)
@@ -274,7 +331,7 @@ def history(chance, vhost, size):
             if message.purged is not None:
                 continue
             if outcome < 0.3:
-                message.settled = True
+                queue.settle(now, message)
             else:
                 queue.fail(now, message, reject=outcome < (0.6 if retry else 0.4))
         elif what < 0.96:
@@ -290,8 +347,11 @@ def history(chance, vhost, size):
                 apply_to = chance.choice(("queues", "queues", "all", "exchanges"))
                 queue.set_policy(now, kind, name, pattern, priority, chance.choice((0, 1, 2, 4, None)), apply_to)
         elif what < 0.984 and chance.random() < 0.2:
-            queue.restart()
-        elif what < 0.987 and chance.random() < 0.5:
+            queue.restart(now)
+        elif what < 0.99 and classic and chance.random() < 0.6:
+            change = queue.synchronise if chance.random() < 0.6 else queue.promote
+            change(now, chance.choice(("rabbit@b", "rabbit@c")))
+        elif what < 0.993 and chance.random() < 0.25:
             queue.delete(now)
             held.clear()
             now += 1000

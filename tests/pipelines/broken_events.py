@@ -249,6 +249,14 @@ RABBITMQ = {
     "no surface": (text(without(firehose(), "surface")), "quarantine unknown_surface"),
     "no routing key": (text(rabbit(None, {"headers": {}})), "quarantine no_routing_key"),
     "unknown routing key of the firehose": (text(firehose("ack.orders")), "quarantine unknown_routing_key"),
+    "unknown routing key of a consumer": (
+        text(firehose("deliver.orders") | {"surface": "consumer"}),
+        "quarantine unknown_routing_key",
+    ),
+    "mirror promoted on no node": (
+        text(rabbit("queue.mirror.promoted", {"headers": {"vhost": "broken", "name": "orders"}}, "event_exchange")),
+        "quarantine no_node",
+    ),
     "headers are text": (text(rabbit("publish.", {"headers": "none"})), "quarantine bad_headers"),
     "no virtual host": (text(firehose(vhost=None)), "quarantine no_tenant"),
     "empty virtual host": (text(firehose(vhost="")), "quarantine no_tenant"),

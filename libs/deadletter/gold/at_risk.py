@@ -17,6 +17,7 @@ from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
+from deadletter.rules.rabbitmq_counter import counter, since_return
 from deadletter.tables import QUEUE_KEY
 
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
@@ -51,10 +52,14 @@ def open_messages(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     ``as_of`` and ``deliveries_left`` (null without a limit).
 
     Zaqar moves a message at the claim after its last; RabbitMQ and Pulsar count the deliveries after the
-    first. RabbitMQ's acknowledgements are not observable: a message delivered only once counts as done.
+    first, a classic RabbitMQ queue as far as it remembers them. RabbitMQ's acknowledgements are not observable: a
+    message delivered only once counts as done.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
+    remembered = counter(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"), F.lit(facts.as_of))
+    counting = policy["counts"] & (policy["queue_type"] == "classic")
     counted = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
+    counted = counted.when((F.col("system") == "rabbitmq") & counting, remembered)
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)

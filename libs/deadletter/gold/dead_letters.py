@@ -50,7 +50,7 @@ def all_deaths(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDI
     """Every broker's deaths in the columns of ``gold.dead_letters``; payload and error are null."""
     parts = [
         _complete(zaqar.deaths(facts, habits), "zaqar", reason="max_claim_count", evidence="derived"),
-        _complete(rabbitmq.deaths(facts), "rabbitmq", evidence="observed"),
+        _complete(rabbitmq.deaths(facts), "rabbitmq"),
         _complete(pulsar.deaths(facts), "pulsar", evidence="observed"),
     ]
     dead = parts[0].unionByName(parts[1]).unionByName(parts[2])

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.gold import rabbitmq_counter
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.status import claims_of
 from deadletter.rules import zaqar as rules
@@ -27,7 +28,7 @@ def discrepancies(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     )
     found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*_kinds()))).alias("found"))
     rows = found.select(*MESSAGE_KEY, "found.*")
-    rows = rows.unionByName(_unsupported(facts)).unionByName(_ignored_limits(facts))
+    rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_counter.ignored_limits(facts))
     return rows.select(*tables.DISCREPANCIES.column_names)
 
 
@@ -52,6 +53,8 @@ def _kinds() -> list[Column]:
         _lost_counter(),
         _moved_early(),
         _counted_over_limit(),
+        _difference(*rabbitmq_counter.delivered_over_limit()),
+        _difference(*rabbitmq_counter.told_loss()),
     ]
 
 
@@ -140,24 +143,6 @@ def _counted_over_limit() -> Column:
     delivery = F.get(F.filter("deliveries", over), F.lit(0))
     test = (F.col("system") != "zaqar") & delivery.isNotNull()
     return _difference("delivered_over_limit", test, delivery["time"], delivery["broker_count"], F.lit("moved"))
-
-
-def _ignored_limits(facts: SilverFacts) -> DataFrame:
-    """RabbitMQ queues with a delivery limit that does not count: classic without the feature flag, or lazy."""
-    ignored = F.filter("policies", lambda p: p["ignored_limit"].isNotNull())
-    return (
-        facts.policies.where("system = 'rabbitmq'")
-        .withColumn("step", F.get(ignored, F.lit(0)))
-        .where("step IS NOT NULL")
-        .select(
-            *QUEUE_KEY,
-            F.lit("").alias("message_id"),
-            F.lit("delivery_limit_ignored").alias("kind"),
-            F.col("step.valid_from").alias("at"),
-            F.concat_ws(" ", "step.queue_type", F.lit("queue, limit"), "step.ignored_limit").alias("broker_says"),
-            F.lit("not supported").alias("rules_say"),
-        )
-    )
 
 
 def _unsupported(facts: SilverFacts) -> DataFrame:

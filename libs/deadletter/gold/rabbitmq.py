@@ -1,4 +1,4 @@
-"""RabbitMQ's dead letters: as ``x-death`` tells them."""
+"""RabbitMQ's dead letters: as ``x-death`` tells them, and as a classic queue's limit implies them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,52 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
-from deadletter.rules.policy import policy_at
+from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.rabbitmq_counter import SECOND, counter, returned_from, since_return
 from deadletter.tables import QUEUE_KEY
-
-SECOND = "INTERVAL 1 SECOND"
-"""``x-death`` has whole seconds: what happens in a death's own second may be before it."""
 
 
 def deaths(facts: SilverFacts) -> DataFrame:
     """Rows of ``tenant, queue, message_id, dead_letter_queue, reason, cause, claim_count, max_deliveries, posted_at,
-    dead_lettered_at, event_id``: every message whose latest death its queue's own deliveries do not undo.
+    dead_lettered_at, evidence, event_id``: every message whose latest death its queue's own deliveries do not undo.
 
-    ``cause`` is null where the reason says it.
+    The broker's word comes first; where there is none, the death that :func:`over_limit` implies. ``cause`` is null
+    where the reason says it.
     """
-    state = facts.state.where("system = 'rabbitmq' AND size(deaths) > 0")
-    state = state.withColumn("death", latest_death(F.col("deaths"), F.col("deliveries")))
+    state = facts.state.where("system = 'rabbitmq' AND (size(deaths) > 0 OR size(failures) > 0)")
+    state = state.join(facts.policies, list(QUEUE_KEY), "left").withColumns(
+        {
+            "observed": latest_death(F.col("deaths"), F.col("deliveries")),
+            "counted": since_return(F.col("deliveries"), F.col("deaths")),
+        }
+    )
+    state = state.withColumn("death", F.coalesce(_told(F.col("observed")), over_limit()))
+    observed = F.col("death.evidence") == "observed"
+    second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
     return (
         state.where("death IS NOT NULL")
-        .withColumn("dead_lettered_at", F.col("death.time"))
-        .join(facts.policies, list(QUEUE_KEY), "left")
-        .withColumn("policy", policy_at(F.col("policies"), F.col("dead_lettered_at") + F.expr(SECOND)))
+        .withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second))
         .select(
             "tenant",
             "queue",
             "message_id",
             "death.dead_letter_queue",
             "death.reason",
-            F.when(killed_by_limit(), "delivery_limit").alias("cause"),
+            F.when(~observed | killed_by_limit(), "delivery_limit").alias("cause"),
             F.size("deliveries").cast("bigint").alias("claim_count"),
             F.col("policy.max_deliveries").alias("max_deliveries"),
             F.col("posted.time").alias("posted_at"),
-            "dead_lettered_at",
+            F.col("death.time").alias("dead_lettered_at"),
+            "death.evidence",
             "death.event_id",
         )
     )
+
+
+def _told(death: Column, evidence: str = "observed") -> Column:
+    names = ("time", "event_id", "reason", "dead_letter_queue")
+    told = F.struct(*[death[name].alias(name) for name in names], F.lit(evidence).alias("evidence"))
+    return F.when(death.isNotNull(), told)
 
 
 def latest_death(deaths: Column, deliveries: Column) -> Column:
@@ -52,12 +64,8 @@ def latest_death(deaths: Column, deliveries: Column) -> Column:
     def mine(death: Column) -> Column:
         return F.exists(deliveries, lambda d: d["event_id"] == death["event_id"])
 
-    returned = F.filter(deaths, mine)
-
     def undone(death: Column) -> Column:
-        same = F.exists(returned, lambda r: (r["reason"] == death["reason"]) & (r["count"] >= death["count"]))
-        later = F.exists(deliveries, lambda d: d["time"] >= death["time"] + F.expr(SECOND))
-        return same | (later & (F.coalesce(death["count"], F.lit(1)) <= 1))
+        return F.exists(deliveries, lambda d: returned_from(d, death, deaths))
 
     standing = F.filter(deaths, lambda death: ~mine(death) & ~undone(death))
     ranked = F.transform(
@@ -66,13 +74,60 @@ def latest_death(deaths: Column, deliveries: Column) -> Column:
     return F.array_max(ranked)["death"]
 
 
+def over_limit() -> Column:
+    """The first moment at which a message known to lie in a classic queue exceeds its limit, as a death; else null.
+
+    Delivery limits, notes and replies: a timer folds over the queue and expires what was delivered more often than
+    the limit, so a limit that is lowered, or comes into force, kills what lies there. Only a requeue that a consumer
+    wrote down, with neither a delivery nor an acknowledgement after it, tells that a message lies there. The message
+    dies when it is back over the limit, or when what holds for the queue changes after that.
+    """
+    requeue = F.try_element_at("failures", F.lit(-1))
+    delivered = F.try_element_at("deliveries", F.lit(-1))["time"]
+    emptied = emptied_after(F.col("policies"), requeue["time"])
+    changes = F.filter(
+        "policies",
+        lambda p: (p["valid_from"] > requeue["time"]) & F.coalesce(p["valid_from"] < emptied, F.lit(True)),
+    )
+    moments = F.concat(
+        F.array(F.struct(requeue["time"].alias("time"), requeue["event_id"].alias("event_id"))),
+        F.transform(changes, lambda p: F.struct(p["valid_from"].alias("time"), p["event_id"].alias("event_id"))),
+    )
+    first = F.get(F.filter(moments, lambda m: _exceeds(m["time"]) & _lives(m["time"])), F.lit(0))
+    death = F.struct(
+        first["time"].alias("time"),
+        first["event_id"].alias("event_id"),
+        F.lit("expired").alias("reason"),
+        policy_at(F.col("policies"), first["time"])["dead_letter_queue"].alias("dead_letter_queue"),
+    )
+    lies_there = F.col("settled").isNull() & (requeue["time"] >= delivered)
+    return F.when(lies_there & first.isNotNull(), _told(death, "derived"))
+
+
+def _exceeds(time: Column) -> Column:
+    """Whether the broker's count exceeds a classic queue's limit at ``time``."""
+    policy = policy_at(F.col("policies"), time)
+    count = counter(F.col("counted"), F.col("policies"), time)
+    return (policy["queue_type"] == "classic") & (count > policy["max_deliveries"])
+
+
+def _lives(time: Column) -> Column:
+    """Whether no TTL can have been over at ``time``."""
+    ttl = F.least(F.col("posted.ttl"), policy_at(F.col("policies"), time)["default_ttl"])
+    return F.coalesce(ttl.isNull() | (F.col("posted.time") + F.make_dt_interval(secs=ttl) > time), F.lit(False))
+
+
 def killed_by_limit() -> Column:
     """Whether ``expired`` means the delivery limit of a classic queue (delivery limits, last of the notes).
 
-    A TTL cannot have been over, and the message had been delivered more often than the limit.
+    A TTL cannot have been over, and at some moment of the death's second the broker had counted more deliveries than
+    the limit: what holds for the queue may change within it.
     """
+    time, end = F.col("death.time"), F.col("death.time") + F.expr(SECOND)
     ttl = F.least(F.col("posted.ttl"), F.col("policy.default_ttl"))
-    over = F.col("posted.time") + F.make_dt_interval(secs=ttl) <= F.col("death.time") + F.expr(SECOND)
-    exceeded = F.size("deliveries") > F.col("policy.max_deliveries")
-    classic = (F.col("death.reason") == "expired") & (F.col("policy.queue_type") == "classic")
-    return classic & exceeded & ~F.coalesce(over, F.lit(False))
+    over = F.col("posted.time") + F.make_dt_interval(secs=ttl) <= end
+    changes = F.transform(F.filter("policies", lambda p: p["valid_from"].between(time, end)), lambda p: p["valid_from"])
+    before = F.transform(changes, lambda change: change - F.expr("INTERVAL 1 MICROSECOND"))
+    moments = F.concat(F.array(end), changes, before)
+    exceeded = F.exists(moments, _exceeds)
+    return (F.col("death.reason") == "expired") & exceeded & ~F.coalesce(over, F.lit(False))

@@ -184,7 +184,7 @@ def _status(now: Column) -> Column:
     running = F.timestamp_micros("life.held_until") > now
     last_failure = F.try_element_at("failures", F.lit(-1))["time"]
     last_delivery = F.try_element_at("deliveries", F.lit(-1))["time"]
-    held = (F.col("system") == "pulsar") & delivered & F.coalesce(last_failure < last_delivery, F.lit(True))
+    held = delivered & F.coalesce(last_failure < last_delivery, F.lit(True))
     expired = F.coalesce(F.col("expires_at") <= now, F.lit(False))
     emptied = emptied_after(F.col("policies"), F.coalesce("posted.time", "seen"))
     tests = {
@@ -194,8 +194,8 @@ def _status(now: Column) -> Column:
         "expired": expired & delivered,
         "expired_unseen": expired,
         "delayed": (F.col("delay_until") > now) & ~delivered,
-        "claimed": running | held,
-        "outcome_unknown": (F.col("system") == "rabbitmq") & delivered,
+        "claimed": running | ((F.col("system") == "pulsar") & held),
+        "outcome_unknown": (F.col("system") == "rabbitmq") & held,
         "available": F.lit(True),
     }
     return F.coalesce(*[F.when(test, F.lit(status)) for status, test in tests.items()])

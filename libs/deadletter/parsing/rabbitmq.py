@@ -1,7 +1,7 @@
-"""RabbitMQ: the firehose (``amq.rabbitmq.trace``) and the event exchange (``amq.rabbitmq.event``).
+"""RabbitMQ: the firehose (``amq.rabbitmq.trace``), the event exchange (``amq.rabbitmq.event``), consumers' records.
 
-The firehose tells every publish and every delivery, never an acknowledgement. A dead letter shows in the
-``x-death`` header of a delivery from the queue it went to.
+The firehose tells every publish and every delivery, never an acknowledgement: only what a consumer wrote down does.
+A dead letter shows in the ``x-death`` header of a delivery from the queue it went to.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
-from deadletter.rules.rabbitmq import EVERY, SHARED_KINDS
+from deadletter.rules.rabbitmq import COUNTER_KINDS, EVERY, SHARED_KINDS
 
 SYSTEM = "rabbitmq"
 FIELDS = {
@@ -24,13 +24,15 @@ FIELDS = {
 HEADERS = (
     "struct<exchange_name:string,properties:string,vhost:string,connection:string,channel:string,"
     "routed_queues:array<string>,name:string,type:string,arguments:array<string>,pattern:string,"
-    "priority:bigint,`apply-to`:string,definition:array<string>>"
+    "priority:bigint,`apply-to`:string,definition:array<string>,node:string,error:string>"
 )
 DEATHS = "array<struct<count:bigint,reason:string,queue:string,time:string>>"
 
 KINDS = {
     "publish": "surface = 'firehose' AND startswith(routing_key, 'publish.')",
     "deliver": "surface = 'firehose' AND startswith(routing_key, 'deliver.')",
+    "ack": "surface = 'consumer' AND startswith(routing_key, 'ack.')",
+    "requeue": "surface = 'consumer' AND startswith(routing_key, 'requeue.')",
     "declare": "surface = 'event_exchange' AND routing_key = 'queue.created'",
     "delete_queue": "surface = 'event_exchange' AND routing_key = 'queue.deleted'",
     "policy": "surface = 'event_exchange' AND routing_key = 'policy.set'",
@@ -41,26 +43,35 @@ KINDS = {
         "surface = 'event_exchange' AND routing_key = 'feature.flag.enabled'"
         " AND get_json_object(headers, '$.name') = 'classic_delivery_limits'"
     ),
+    "mirror_synchronised": "surface = 'event_exchange' AND routing_key = 'queue.mirror.synchronised'",
+    "mirror_promoted": "surface = 'event_exchange' AND routing_key = 'queue.mirror.promoted'",
+    "recovered": "surface = 'event_exchange' AND routing_key = 'queue.recovered'",
 }
+OF_MESSAGE = "('deliver', 'ack', 'requeue')"
+OF_QUEUE = ("declare", "delete_queue", *COUNTER_KINDS)
 POLICY_KINDS = "('policy', 'operator_policy', 'policy_cleared', 'operator_policy_cleared')"
 
 BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count"
 """Headers that the broker adds on the way: no part of the message as it was published."""
 
 RULES = ENVELOPE_RULES | {
-    "unknown_surface: surface is neither firehose nor event_exchange": (
-        "readable AND NOT coalesce(surface IN ('firehose', 'event_exchange'), false)"
+    "unknown_surface: surface is none of firehose, event_exchange and consumer": (
+        "readable AND NOT coalesce(surface IN ('firehose', 'event_exchange', 'consumer'), false)"
     ),
     "no_routing_key: routing_key is missing": "readable AND routing_key IS NULL",
-    "unknown_routing_key: a firehose routing key begins with publish. or deliver.": (
-        "surface = 'firehose' AND NOT (routing_key RLIKE '^(publish|deliver)[.]')"
+    "unknown_routing_key: the firehose's keys begin with publish. or deliver., a consumer's with ack. or requeue.": (
+        "(surface = 'firehose' AND NOT (routing_key RLIKE '^(publish|deliver)[.]'))"
+        " OR (surface = 'consumer' AND NOT (routing_key RLIKE '^(ack|requeue)[.]'))"
     ),
     "bad_headers: properties.headers do not read": "kind IS NOT NULL AND head IS NULL",
     "no_tenant: the vhost is missing": (
         "head IS NOT NULL AND kind IS NOT NULL AND kind != 'feature_flag' AND coalesce(head.vhost, '') = ''"
     ),
     "no_queue: the event names no queue": (
-        "(kind = 'deliver' AND queue = '') OR (kind IN ('declare', 'delete_queue') AND coalesce(head.name, '') = '')"
+        f"(kind IN {OF_MESSAGE} AND queue = '') OR (kind IN {OF_QUEUE} AND coalesce(head.name, '') = '')"
+    ),
+    "no_node: the event does not say which node's mirror it is about": (
+        "kind IN ('mirror_synchronised', 'mirror_promoted') AND coalesce(head.node, '') = ''"
     ),
     "no_policy_name: the policy has no name": f"kind IN {POLICY_KINDS} AND coalesce(head.name, '') = ''",
     "bad_pattern: the policy's pattern is missing": (
@@ -91,7 +102,7 @@ def parse(bronze: DataFrame) -> DataFrame:
         {
             "kind": F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END"),
             "head": F.expr(f"CASE WHEN startswith(headers, '{{') THEN from_json(headers, '{HEADERS}') END"),
-            "queue": F.expr("CASE WHEN startswith(routing_key, 'deliver.') THEN substring(routing_key, 9) ELSE '' END"),
+            "queue": F.regexp_extract("routing_key", r"(?s)^(?:deliver|ack|requeue)\.(.*)$", 1),
         }
     )
     events = events.withColumns(
@@ -148,6 +159,17 @@ def _facts() -> str:
             "'broker_count', try_cast(message_headers['x-delivery-count'] AS bigint))"
         ),
     )
+    outcome = {"queue": "queue", "message_id": "message_id", "created_at": created}
+    acknowledged = message_fact(
+        **outcome, settled="named_struct('time', time, 'event_id', event_id, 'claim_id', NULL, 'how', 'ack')"
+    )
+    returned = message_fact(
+        **outcome,
+        failure=(
+            "named_struct('time', time, 'event_id', event_id, 'consumer', "
+            "concat(head.connection, ' (', head.channel, ')'), 'error', head.error)"
+        ),
+    )
     died = message_fact(
         queue="d.queue",
         message_id="message_id",
@@ -160,7 +182,8 @@ def _facts() -> str:
     )
     return (
         f"CASE kind WHEN 'publish' THEN transform(head.routed_queues, q -> {posted})"
-        f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(transform(deaths, (d, i) -> {died}), array())) END"
+        f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(transform(deaths, (d, i) -> {died}), array()))"
+        f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned}) END"
     )
 
 
@@ -179,7 +202,10 @@ _QUEUE_TYPE = (
 
 def _vhost_policies(parsed: DataFrame) -> DataFrame:
     """What holds for more than one queue: policies by pattern, and the feature flag of the whole broker."""
-    limit = argument("delivery-limit", source="head.definition")
+    limit, target, exchange = (
+        argument(name, source="head.definition")
+        for name in ("delivery-limit", "dead-letter-routing-key", "dead-letter-exchange")
+    )
     return rows_of(
         parsed,
         tables.QUEUE_POLICIES,
@@ -192,7 +218,8 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
             "valid_from": "time",
             "event_id": "event_id",
             "kind": "kind",
-            "max_deliveries": f"try_cast({limit} AS bigint)",
+            "max_deliveries": f"CASE WHEN NOT startswith({limit}, '-') THEN try_cast({limit} AS bigint) END",
+            "dead_letter_queue": f"CASE WHEN {exchange} IS NOT NULL THEN {target} END",
             "default_delay": "0L",
             "attributes": (
                 "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', head.priority, "
@@ -210,12 +237,12 @@ def facts(parsed: DataFrame) -> Facts:
     policies = rows_of(
         parsed,
         tables.QUEUE_POLICIES,
-        ["declare", "delete_queue"],
+        list(OF_QUEUE),
         common
         | {
             "valid_from": "time",
             "event_id": "event_id",
-            "kind": "CASE kind WHEN 'declare' THEN 'declared' ELSE 'deleted' END",
+            "kind": "CASE kind WHEN 'declare' THEN 'declared' WHEN 'delete_queue' THEN 'deleted' ELSE kind END",
             # below 0 is RabbitMQ's way to say: no limit
             "max_deliveries": f"CASE WHEN kind = 'declare' AND NOT startswith({limit}, '-') "
             f"THEN try_cast({limit} AS bigint) END",
@@ -223,7 +250,8 @@ def facts(parsed: DataFrame) -> Facts:
             "default_ttl": f"CASE WHEN kind = 'declare' THEN {seconds(f'try_cast({ttl} AS bigint) DIV 1000')} END",
             "default_delay": "0L",
             "attributes": (
-                f"to_json(named_struct('type', head.type, 'arguments', head.arguments, 'queue_type', {_QUEUE_TYPE}))"
+                f"to_json(named_struct('type', head.type, 'arguments', head.arguments, 'queue_type', {_QUEUE_TYPE}, "
+                f"'node', CASE WHEN kind IN {COUNTER_KINDS} THEN head.node END))"
             ),
         },
     ).unionByName(_vhost_policies(parsed))

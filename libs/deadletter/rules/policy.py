@@ -24,6 +24,8 @@ HISTORY_FIELDS = (
     "consumer",
     "queue_type",
     "ignored_limit",
+    "counts",
+    "node",
 )
 
 
@@ -36,6 +38,8 @@ def histories(policies: DataFrame) -> DataFrame:
         {
             "queue_type": F.get_json_object("attributes", "$.queue_type"),
             "ignored_limit": F.lit(None).cast("bigint"),
+            "counts": F.lit(None).cast("boolean"),
+            "node": F.get_json_object("attributes", "$.node"),
         }
     )
     shared = typed.where(F.col("kind").isin(*rabbitmq.SHARED_KINDS))

@@ -7,6 +7,8 @@ from pyspark.sql import functions as F
 
 SHARED_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared", "feature_flag")
 """Kinds of ``silver.queue_policies`` that hold for more than one queue."""
+COUNTER_KINDS = ("mirror_synchronised", "mirror_promoted", "recovered")
+"""Kinds of ``silver.queue_policies`` that change no policy, but what a classic queue remembers of its deliveries."""
 EVERY = "*"
 """The ``queue`` of such a row; also the ``tenant`` of what holds for the whole broker."""
 CHANGE = "struct<name:string,pattern:string,priority:bigint,`apply-to`:string>"
@@ -20,6 +22,7 @@ def change() -> Column:
         "event_id",
         "kind",
         "max_deliveries",
+        "dead_letter_queue",
         told["name"].alias("name"),
         told["pattern"].alias("pattern"),
         F.coalesce(told["priority"], F.lit(0)).alias("priority"),
@@ -27,26 +30,29 @@ def change() -> Column:
     )
 
 
-def best_limit(changes: Column, family: str, queue: Column, time: Column) -> Column:
-    """The limit of the ``family`` of policies (``policy`` or ``operator_policy``) that holds for ``queue``.
+def best_policy(changes: Column, family: str, queue: Column, time: Column) -> Column:
+    """The one of a ``family`` of policies (``policy`` or ``operator_policy``) that holds for ``queue``, as
+    ``struct<priority, limit, dead_letter_queue>``.
 
     Of the policies that are set at ``time`` and whose regular expression matches the queue's name, the one of
-    the highest priority applies, and only that one (RabbitMQ, policies); null where it sets no limit.
+    the highest priority applies, and only that one (RabbitMQ, policies); its limit is null where it sets none.
 
     >>> row = spark.sql('''SELECT timestamp'2026-11-20 12:00:00' AS now, array(
     ...     named_struct('valid_from', timestamp'2026-11-20 10:00:00', 'event_id', 'a', 'kind', 'policy',
-    ...         'max_deliveries', 10L, 'name', 'all', 'pattern', '.*', 'priority', 0L, 'apply_to', 'queues'),
+    ...         'max_deliveries', 10L, 'dead_letter_queue', 'dead', 'name', 'all', 'pattern', '.*', 'priority', 0L,
+    ...         'apply_to', 'queues'),
     ...     named_struct('valid_from', timestamp'2026-11-20 11:00:00', 'event_id', 'b', 'kind', 'policy',
-    ...         'max_deliveries', 3L, 'name', 'mine', 'pattern', '^ord', 'priority', 5L, 'apply_to', 'all')
+    ...         'max_deliveries', 3L, 'dead_letter_queue', NULL, 'name', 'mine', 'pattern', '^ord', 'priority', 5L,
+    ...         'apply_to', 'all')
     ... ) AS changes, explode(array('orders', 'audit')) AS queue''')
-    >>> limit = best_limit(F.col("changes"), "policy", F.col("queue"), F.col("now"))
-    >>> row.select("queue", limit.alias("limit")).show()
-    +------+-----+
-    | queue|limit|
-    +------+-----+
-    |orders|    3|
-    | audit|   10|
-    +------+-----+
+    >>> best = best_policy(F.col("changes"), "policy", F.col("queue"), F.col("now"))
+    >>> row.select("queue", best["limit"], best["dead_letter_queue"]).toDF("queue", "limit", "target").show()
+    +------+-----+------+
+    | queue|limit|target|
+    +------+-----+------+
+    |orders|    3|  NULL|
+    | audit|   10|  dead|
+    +------+-----+------+
     """
     told = F.filter(changes, lambda c: c["kind"].isin(family, f"{family}_cleared") & (c["valid_from"] <= time))
     held = F.filter(
@@ -58,11 +64,12 @@ def best_limit(changes: Column, family: str, queue: Column, time: Column) -> Col
             & ~F.exists(told, lambda later: (later["name"] == c["name"]) & (_moment(later) > _moment(c)))
         ),
     )
-    return F.array_max(F.transform(held, _rank))["limit"]
+    return F.array_max(F.transform(held, _rank))
 
 
 def _rank(change: Column) -> Column:
-    return F.struct(change["priority"].alias("priority"), change["max_deliveries"].alias("limit"))
+    target = change["dead_letter_queue"].alias("dead_letter_queue")
+    return F.struct(change["priority"].alias("priority"), change["max_deliveries"].alias("limit"), target)
 
 
 def counts_deliveries(queue_type: Column, flag: Column, time: Column) -> Column:
@@ -102,21 +109,23 @@ def _moment(row: Column) -> Column:
 
 def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at: Column) -> Column:
     """What held for the queue from ``at`` on; null where the queue was not declared or is deleted."""
-    held = F.try_element_at(F.filter(policies, lambda p: _moment(p) <= at), F.lit(-1))
-    mine = held["event_id"] == at["event_id"]
-    limit = F.least(
-        held["max_deliveries"],
-        best_limit(changes, "policy", queue, at["time"]),
-        best_limit(changes, "operator_policy", queue, at["time"]),
-    )
+    held = F.filter(policies, lambda p: (_moment(p) <= at) & ~p["kind"].isin(*COUNTER_KINDS))
+    held = F.try_element_at(held, F.lit(-1))
+    own = F.get(F.filter(policies, lambda p: p["event_id"] == at["event_id"]), F.lit(0))
+    best, operator = (best_policy(changes, family, queue, at["time"]) for family in ("policy", "operator_policy"))
+    limit = F.least(held["max_deliveries"], best["limit"], operator["limit"])
     counted = (held["kind"] != "deleted") & counts_deliveries(held["queue_type"], flag["valid_from"], at["time"])
+    target = F.when(held["kind"] != "deleted", F.coalesce(held["dead_letter_queue"], best["dead_letter_queue"]))
     step = F.struct(
         at["time"].alias("valid_from"),
         at["event_id"].alias("event_id"),
-        F.when(mine, held["kind"]).otherwise("updated").alias("kind"),
+        F.coalesce(own["kind"], F.lit("updated")).alias("kind"),
         F.when(counted, limit).alias("max_deliveries"),
-        *[held[name].alias(name) for name in ("dead_letter_queue", "dead_letter_ttl", "default_ttl")],
+        target.alias("dead_letter_queue"),
+        *[held[name].alias(name) for name in ("dead_letter_ttl", "default_ttl")],
         *[held[name].alias(name) for name in ("default_delay", "consumer", "queue_type")],
         F.when((held["kind"] != "deleted") & ~counted, limit).alias("ignored_limit"),
+        F.coalesce(counted, F.lit(False)).alias("counts"),
+        own["node"].alias("node"),
     )
-    return F.when(mine | (held["kind"] != "deleted"), step)
+    return F.when(own.isNotNull() | (held["kind"] != "deleted"), step)

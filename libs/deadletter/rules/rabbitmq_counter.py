@@ -1,0 +1,110 @@
+"""RabbitMQ's count of a message's deliveries in a classic queue: kept in memory, so it can fall behind the true one."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from deadletter.rules.policy import policy_at
+from deadletter.rules.rabbitmq import COUNTER_KINDS
+
+SECOND = "INTERVAL 1 SECOND"
+"""``x-death`` has whole seconds: what happens in a death's own second may be before it."""
+STEP = "struct<time:timestamp,kind:string,node:string,broker_count:bigint>"
+SAVED = "array<struct<node:string,count:bigint>>"
+
+
+def read_count(count: Column) -> Column:
+    """The delivery count of a message's properties, whichever version of the record it is.
+
+    v1 message properties have no count, which reads as 0; a record becomes v2 when it is first counted, so both
+    lie side by side in a queue (delivery limits: notes, and the reviewers' wish to convert only when needed).
+
+    >>> records = spark.sql("SELECT * FROM VALUES ('v1', NULL), ('v2', 0L), ('v2', 3L) AS t(version, count)")
+    >>> records.select("version", "count", read_count(F.col("count")).alias("read")).show()
+    +-------+-----+----+
+    |version|count|read|
+    +-------+-----+----+
+    |     v1| NULL|   0|
+    |     v2|    0|   0|
+    |     v2|    3|   3|
+    +-------+-----+----+
+    """
+    return F.coalesce(count, F.lit(0)).cast("bigint")
+
+
+def counter(deliveries: Column, policies: Column, until: Column) -> Column:
+    """The broker's own count of ``deliveries`` at ``until``, as its queue's events imply it.
+
+    A delivery counts while the feature flag is on (notes). A restart, or paging to disk, begins at 0 again; a
+    promoted mirror has the count of its last full synchronisation, 0 if there was none (delivery limits, replies
+    on mirrors). Where a delivery shows ``x-delivery-count``, that is the count before it.
+
+    >>> queue = spark.sql('''SELECT
+    ...     transform(array(1, 2, 3, 7), t -> named_struct('time', timestamp_seconds(t), 'broker_count',
+    ...         CAST(NULL AS bigint))) AS deliveries,
+    ...     transform(array(named_struct('at', 0, 'kind', 'declared', 'counts', false),
+    ...                     named_struct('at', 2, 'kind', 'updated', 'counts', true),
+    ...                     named_struct('at', 4, 'kind', 'mirror_synchronised', 'counts', true),
+    ...                     named_struct('at', 5, 'kind', 'recovered', 'counts', true),
+    ...                     named_struct('at', 6, 'kind', 'mirror_promoted', 'counts', true)),
+    ...         p -> named_struct('valid_from', timestamp_seconds(p.at), 'kind', p.kind, 'counts', p.counts,
+    ...             'node', CASE WHEN p.kind LIKE 'mirror%' THEN 'b' END)) AS policies,
+    ...     explode(sequence(1, 7)) AS second''')
+    >>> count = counter(F.col("deliveries"), F.col("policies"), F.timestamp_seconds("second"))
+    >>> queue.select(count.alias("count")).toPandas()["count"].tolist()
+    [0, 1, 2, 2, 0, 2, 3]
+    """
+    counted = F.filter(deliveries, lambda d: F.coalesce(policy_at(policies, d["time"])["counts"], F.lit(False)))
+    steps = F.concat(
+        F.transform(counted, lambda d: _step(d["time"], F.lit("delivery"), F.lit(None), d["broker_count"])),
+        F.transform(told_losses(policies), lambda p: _step(p["valid_from"], p["kind"], p["node"], F.lit(None))),
+    )
+    start = F.struct(F.lit(None).cast("bigint").alias("count"), F.array().cast(SAVED).alias("saved"))
+    in_time = F.filter(F.array_sort(steps), lambda step: step["time"] <= until)
+    return F.aggregate(in_time, start, _after, lambda record: read_count(record["count"]))
+
+
+def told_losses(policies: Column) -> Column:
+    """The steps of a queue's history that can change its counters without a delivery."""
+    return F.filter(policies, lambda p: p["kind"].isin(*COUNTER_KINDS))
+
+
+def _step(time: Column, kind: Column, node: Column, broker_count: Column) -> Column:
+    return F.struct(time, kind, node, broker_count).cast(STEP)
+
+
+def _after(record: Column, step: Column) -> Column:
+    """The message's record, and its copies in mirrors, after a step."""
+    here = F.get(F.filter(record["saved"], lambda copy: copy["node"] == step["node"]), F.lit(0))["count"]
+    count = (
+        F.when(step["kind"] == "delivery", read_count(F.coalesce(step["broker_count"], record["count"])) + 1)
+        .when(step["kind"] == "mirror_promoted", here)
+        .when(step["kind"] == "recovered", F.lit(0).cast("bigint"))
+        .otherwise(record["count"])
+    )
+    others = F.filter(record["saved"], lambda copy: copy["node"] != step["node"])
+    copied = F.concat(others, F.array(F.struct(step["node"], record["count"]).cast("struct<node:string,count:bigint>")))
+    saved = F.when(step["kind"] == "mirror_synchronised", copied).otherwise(record["saved"])
+    return F.struct(count.alias("count"), saved.alias("saved"))
+
+
+def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
+    """Whether ``delivery``, from the queue of a message's ``death``, shows that it came back from it.
+
+    Its ``x-death`` shows the death, or, of a first death, it is later.
+    """
+    shown = F.exists(
+        deaths,
+        lambda d: (
+            (d["event_id"] == delivery["event_id"]) & (d["reason"] == death["reason"]) & (d["count"] >= death["count"])
+        ),
+    )
+    later = delivery["time"] >= death["time"] + F.expr(SECOND)
+    return shown | (later & (F.coalesce(death["count"], F.lit(1)) <= 1))
+
+
+def since_return(deliveries: Column, deaths: Column) -> Column:
+    """The deliveries since the message last came back from a death: a queue counts anew from there."""
+    survived = F.filter(deaths, lambda death: F.exists(deliveries, lambda d: returned_from(d, death, deaths)))
+    return F.filter(deliveries, lambda d: F.forall(survived, lambda death: returned_from(d, death, deaths)))
