@@ -181,7 +181,7 @@ QUEUE_POLICIES = Table(
         Column(
             "kind",
             "string",
-            "declared, updated, subscribed, deleted, purged, a policy of a whole vhost, or a change of counters",
+            "declared, updated, subscribed, deleted, purged, a vhost's policy, a flavor, or a change of counters",
         ),
         Column("max_deliveries", "bigint", "_max_claim_count, delivery-limit or maxRedeliverCount; null: none"),
         Column("dead_letter_queue", "string", "Queue or topic its dead letters go to; null: none named"),

@@ -50,15 +50,16 @@ class Store:
         self.redis = habits == "redis"
         self.project, self.chance = project, chance
         self.policies, self.messages, self.claims, self.events = {}, [], {}, []
+        self.flavors, self.pools = {}, {}  # flavor -> pools, queue -> pools
 
     # what the tap sees
 
-    def tell(self, now, method, path, status, query=None, request=None, response=None):
+    def tell(self, now, method, path, status, query=None, request=None, response=None, of="queues"):
         self.events.append(
             {
                 "captured_at": iso(now),
                 "method": method,
-                "path": f"/v2/queues/{path}",
+                "path": f"/v2/{of}/{path}",
                 "query": query,
                 "project_id": self.project,
                 "client_id": f"client-{self.chance.randrange(4)}",
@@ -70,10 +71,23 @@ class Store:
 
     # queues
 
+    def put_flavor(self, now, flavor, pools):
+        self.flavors[flavor] = set(pools)
+        self.tell(now, "PUT", flavor, 201, request={"pool_list": pools}, response={"name": flavor}, of="flavors")
+
+    def counts(self, queue):
+        """Both are set, and both queues can be in the same pool."""
+        policy = self.policies.get(queue, {})
+        target = policy.get("_dead_letter_queue")
+        apart = queue in self.pools and target in self.pools and not self.pools[queue] & self.pools[target]
+        return policy.get("_max_claim_count") is not None and target is not None and not apart
+
     def put(self, now, queue, **metadata):
         new = queue not in self.policies
         if new:
             self.policies[queue] = metadata
+            if metadata.get("_flavor"):
+                self.pools[queue] = self.flavors[metadata["_flavor"]]
         self.tell(now, "PUT", queue, 201 if new else 204, request=metadata)
 
     def patch(self, now, queue, **metadata):
@@ -152,8 +166,7 @@ class Store:
     def take(self, now, queue, limit, ttl, grace):
         """What a claim attempt takes: the granted and the moved."""
         policy, claim_id = self.policies.get(queue, {}), uuid(self.chance)
-        highest, target = policy.get("_max_claim_count"), policy.get("_dead_letter_queue")
-        counting = highest is not None and target is not None
+        highest, counting = policy.get("_max_claim_count"), self.counts(queue)
         granted, moved, begun = [], [], False
         for message in self.lying_in(queue):
             if len(granted) + len(moved) == limit:
@@ -293,9 +306,11 @@ class Store:
             visited = [m.origin, *[death["dead_letter_queue"] for death in m.deaths]]
             for queue in visited:
                 seen = m.granted.get(queue) or (m.gone and m.gone[0] == "settled" and m.queue == queue)
-                if queue != m.origin and not seen:
-                    continue  # nothing told that it lies there
+                unseen = queue != m.origin and not seen  # nothing told that it lies there
+                if unseen and not any(death["queue"] == queue for death in m.deaths):
+                    continue
                 row = {"granted": len(m.granted.get(queue, [])), "status": self.status(m, queue, now), "death": None}
+                row["unseen"] = unseen
                 row |= {"claimed_while_delayed": m.early} if queue == m.origin else {}
                 row |= {"never_claimable": m.never} if queue == m.origin else {}
                 for death in m.deaths:
@@ -333,11 +348,19 @@ def history(chance, project, habits, size, cut):
         policy["_dead_letter_queue_messages_ttl"] = chance.choice((60, 300, 7200))
     if chance.random() < 0.3:
         policy["_default_message_ttl"] = chance.choice((70, 1000))
+    pooled = chance.random() < 0.15
+    if pooled:
+        store.put_flavor(now, "gold", chance.choice((["a"], ["a", "b"])))
+        store.put_flavor(now + 1, "slow", chance.choice((["b"], ["a"])))
+        now += 2
+    # a dead letter queue of the dead letter queue: not supported, yet a claim there moves messages on
+    second = {"_max_claim_count": chance.randint(1, 3), "_dead_letter_queue": "q-dead"}
+    second = second if habits == "document" and chance.random() < 0.3 else {}
     if chance.random() < 0.9:
-        store.put(now, "q-dlq")
+        store.put(now, "q-dlq", **second, **({"_flavor": "slow"} if pooled else {}))
     now += 1 + chance.randrange(SECOND)
     if chance.random() < 0.95:
-        store.put(now, "q", **policy)
+        store.put(now, "q", **policy, **({"_flavor": "gold"} if pooled else {}))
     posted, held = 0, []
     while posted < size or chance.random() < 0.98:
         now += 1 + chance.randrange(chance.choice((SECOND // 50, SECOND // 2, 5 * SECOND, 5 * SECOND, 25 * SECOND)))
@@ -355,7 +378,7 @@ def history(chance, project, habits, size, cut):
             store.post(now, "q", wanted)
             posted += len(wanted)
         elif what < 0.55:
-            queue = "q" if chance.random() < 0.85 else "q-dlq"
+            queue = "q" if chance.random() < (0.65 if second else 0.85) else "q-dlq"
             claim = store.claim(
                 now, queue, chance.randint(1, 7), chance.choice((60, 60, 75, 120)), chance.choice(grace)
             )

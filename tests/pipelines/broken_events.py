@@ -241,6 +241,11 @@ ZAQAR = {
         text(post(44)).replace(b'"x"', rb'"\ud800"'),
         "rule: the body does not matter to the facts",
     ),
+    "flavor without pools": (
+        text(zaqar("PUT", "/v2/flavors/gold", 201, {"capabilities": []})),
+        "quarantine bad_flavor",
+    ),
+    "pool made": (text(zaqar("PUT", "/v2/pools/a", 201, {"weight": 1})), "silent: says nothing of a queue"),
     "refused by the broker": (text(post(45, status=503, response=None)), "silent: only what the broker granted counts"),
     "listing of messages": (text(zaqar("GET", status=200)), "silent: says nothing of a message's life"),
 }

@@ -146,12 +146,15 @@ def _counted_over_limit() -> Column:
 
 
 def _unsupported(facts: SilverFacts) -> DataFrame:
-    """Zaqar queues whose dead letter queue is unknown, or has a dead letter queue of its own (change 1)."""
+    """Zaqar queues whose dead letter queue is unknown, has a dead letter queue of its own (change 1), or is in
+    another pool (change 2)."""
     queues = facts.policies.where("system = 'zaqar'").select(
         "tenant",
         "queue",
         F.try_element_at(F.filter("policies", rules.counts_claims), F.lit(-1)).alias("policy"),
+        F.try_element_at(F.filter("policies", lambda p: p["ignored_limit"].isNotNull()), F.lit(-1)).alias("foreign"),
     )
+    foreign = queues.where("foreign IS NOT NULL").select("tenant", "queue", F.col("foreign").alias("policy"))
     targets = queues.select(
         F.col("tenant").alias("target_tenant"),
         F.col("queue").alias("target"),
@@ -164,8 +167,9 @@ def _unsupported(facts: SilverFacts) -> DataFrame:
         ("dead_letter_queue_missing", F.col("known").isNull()),
         ("dead_letter_queue_has_its_own", F.col("target_of_target").isNotNull()),
     ]
+    found = [(kind, joined.where(test)) for kind, test in kinds]
     frames = [
-        joined.where(test).select(
+        frame.select(
             F.lit("zaqar").alias("system"),
             "tenant",
             "queue",
@@ -176,6 +180,6 @@ def _unsupported(facts: SilverFacts) -> DataFrame:
             F.col("policy.dead_letter_queue").alias("broker_says"),
             F.lit("not supported").alias("rules_say"),
         )
-        for kind, test in kinds
+        for kind, frame in [*found, ("dead_letter_queue_in_other_pool", foreign)]
     ]
     return reduce(DataFrame.unionByName, frames)

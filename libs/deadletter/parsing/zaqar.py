@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_envelope
 from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
+from deadletter.rules.rabbitmq import EVERY
 
 SYSTEM = "zaqar"
 MAX_MESSAGE_DELAY = 900
@@ -34,14 +35,16 @@ FIELDS = {
         "response_body",
     )
 }
+FLAVOR_PATH = r"^/v(?:1|1\.1|2)/flavors/([^/?]+)/?$"
 PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+))?)?/?$"
 POST_BODY = "struct<messages:array<struct<ttl:string,delay:string>>>"
 GRANTED = "struct<messages:array<struct<id:string,href:string,claim_id:string,age:string>>>"
 
 KINDS = {
-    "declare": "method = 'PUT' AND part = '' AND code = 201",
-    "update": "method = 'PATCH' AND part = '' AND code = 200",
-    "delete_queue": "method = 'DELETE' AND part = '' AND code = 204",
+    "flavor": "flavor != '' AND (method = 'PUT' AND code = 201 OR method = 'PATCH' AND code = 200)",
+    "declare": "method = 'PUT' AND queue != '' AND part = '' AND code = 201",
+    "update": "method = 'PATCH' AND queue != '' AND part = '' AND code = 200",
+    "delete_queue": "method = 'DELETE' AND queue != '' AND part = '' AND code = 204",
     "purge": "method = 'POST' AND part = 'purge' AND code = 204",
     "post": "method = 'POST' AND part = 'messages' AND item = '' AND code = 201",
     "pop": (
@@ -103,6 +106,9 @@ RULES = ENVELOPE_RULES | {
     "no_claim_id: the response does not name its claim": (
         "kind IN ('claim', 'pop') AND size(granted) > 0 AND claim_id IS NULL"
     ),
+    "bad_flavor: the flavor's pool_list is not a list of names": (
+        "kind = 'flavor' AND (pools IS NULL OR size(pools) = 0 OR exists(pools, p -> p IS NULL))"
+    ),
     "bad_policy: a limit, TTL or delay of the queue is not a whole number from 0, of seconds at most 100 years": (
         "kind IN ('declare', 'update') AND (metadata IS NULL OR exists(array('_max_claim_count', "
         "'_dead_letter_queue_messages_ttl', '_default_message_ttl', '_default_message_delay'), name -> "
@@ -119,6 +125,7 @@ def parse(bronze: DataFrame) -> DataFrame:
         {
             "tenant": F.col("project_id"),
             "queue": F.regexp_extract("path", PATH, 1),
+            "flavor": F.regexp_extract("path", FLAVOR_PATH, 1),
             "part": F.regexp_extract("path", PATH, 2),
             "item": F.regexp_extract("path", PATH, 3),
             "code": F.expr("try_cast(status AS int)"),
@@ -156,6 +163,10 @@ def _parts() -> dict:
             f" CASE WHEN code = 204 THEN array() ELSE from_json(response_body, '{GRANTED}').messages END END"
         ),
         "metadata": F.expr(f"from_json(coalesce({metadata}, '{{}}'), 'map<string,string>')"),
+        "pools": F.expr(
+            "CASE WHEN kind = 'flavor' THEN from_json(coalesce(get_json_object(response_body, '$.pool_list'), "
+            "get_json_object(request_body, '$.pool_list')), 'array<string>') END"
+        ),
         "claim_limit": F.expr(
             f"CASE WHEN {pop} THEN try_cast(query_map['pop'] AS bigint)"
             f" ELSE {_number('limit', 'query_map', DEFAULT_CLAIM_LIMIT)} END"
@@ -262,5 +273,25 @@ def _policies(parsed: DataFrame, common: dict[str, str]) -> DataFrame:
             "default_ttl": "metadata['_default_message_ttl']",
             "default_delay": "coalesce(CAST(metadata['_default_message_delay'] AS bigint), 0L)",
             "attributes": "to_json(metadata)",
+        },
+    ).unionByName(_flavors(parsed))
+
+
+def _flavors(parsed: DataFrame) -> DataFrame:
+    """Which pools a flavor stands for; a queue names its flavor when it is created (``_flavor``)."""
+    return rows_of(
+        parsed,
+        tables.QUEUE_POLICIES,
+        ["flavor"],
+        {
+            "system": "system",
+            "tenant": "tenant",
+            "queue": f"'{EVERY}'",
+            "subscription": "''",
+            "valid_from": "time",
+            "event_id": "event_id",
+            "kind": "kind",
+            "default_delay": "0L",
+            "attributes": "to_json(named_struct('flavor', flavor, 'pools', pools))",
         },
     )

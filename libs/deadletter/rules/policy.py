@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.rules import rabbitmq
+from deadletter.rules import rabbitmq, zaqar_pools
 from deadletter.tables import QUEUE_KEY
 
 HISTORY_FIELDS = (
@@ -32,7 +32,8 @@ HISTORY_FIELDS = (
 def histories(policies: DataFrame) -> DataFrame:
     """One row a queue with ``policies``: its history in time order.
 
-    RabbitMQ's policies for a whole vhost are in the history of each queue that they hold for.
+    RabbitMQ's policies for a whole vhost are in the history of each queue that they hold for. A limit that does not
+    hold is in ``ignored_limit``.
     """
     typed = policies.withColumns(
         {
@@ -42,6 +43,7 @@ def histories(policies: DataFrame) -> DataFrame:
             "node": F.get_json_object("attributes", "$.node"),
         }
     )
+    typed = zaqar_pools.without_foreign_limits(typed)
     shared = typed.where(F.col("kind").isin(*rabbitmq.SHARED_KINDS))
     flag = F.min(F.when(F.col("kind") == "feature_flag", F.struct("valid_from", "event_id")))
     change = F.when(F.col("kind") != "feature_flag", rabbitmq.change())

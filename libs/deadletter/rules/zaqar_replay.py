@@ -1,0 +1,219 @@
+"""Zaqar's silent move: which claim attempt moved which message to the dead letter queue.
+
+No event tells it. Plain Python on one queue at a time, or on all of a project where a dead letter queue has one of its
+own: an attempt's free places depend on the attempts before it. Times are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import bisect
+import copy
+from collections import defaultdict
+from dataclasses import dataclass
+
+from deadletter.rules.zaqar_store import Habits, StoredMessage, claim_events
+
+MESSAGE_INPUT = (
+    "tenant string, scope string, queue string, message_id string, place string, posted bigint, came boolean, "
+    "ttl bigint, delay bigint, settled bigint, counted array<bigint>, granted array<string>, "
+    "claims array<struct<claim_id:string,claimed:struct<time:bigint,ttl:bigint,grace:bigint>,"
+    "renewals:array<struct<time:bigint,ttl:bigint,grace:bigint>>,released:struct<time:bigint>>>"
+)
+"""A message that reached a limit: its place in the queue (an ordering text), life, claims that counted, attempts
+that were granted it, and every claim that ever took it. ``scope`` is what is replayed together; ``came``: no post to
+this queue was seen."""
+ATTEMPT_INPUT = (
+    "tenant string, scope string, queue string, event_id string, time bigint, limit bigint, granted bigint, "
+    "first_granted string, claim_id string, ttl bigint, grace bigint, max_deliveries bigint, "
+    "dead_letter_queue string, dead_letter_ttl bigint, "
+    "renewals array<struct<time:bigint,ttl:bigint,grace:bigint>>, released struct<time:bigint>, emptied array<bigint>"
+)
+"""A claim attempt made while claims count: what it asked for and got, the place of the first message it was
+granted, the policy then in force, what became of its claim, and when its queue was purged or deleted."""
+MOVE_OUTPUT = (
+    "tenant string, queue string, message_id string, died bigint, event_id string, dead_letter_queue string, "
+    "claim_count bigint, max_deliveries bigint, expires bigint"
+)
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A message that may be exhausted, and the state of the replay on it."""
+
+    row: dict
+    stored: StoredMessage
+    events: list[tuple[int, str, str | None, dict]]
+    next_event: int = 0
+    inherited: int = 0
+    """Claims that counted in the queues it was moved from: a move keeps the claim count (document, 4.3)."""
+    earlier: tuple[dict, ...] = ()
+    """The deaths that brought it here, the earliest first."""
+
+    @classmethod
+    def of(cls, row: dict, habits: Habits) -> Candidate:
+        """Start the replay of one row of :data:`MESSAGE_INPUT`."""
+        events = [
+            (time, kind, claim["claim_id"], step)
+            for claim in row["claims"] or []
+            if claim["claimed"]
+            for time, kind, step in claim_events(claim)
+        ]
+        stored = StoredMessage(row["posted"], row["ttl"], row["delay"], habits)
+        return cls(row, stored, sorted(events, key=lambda e: (e[0], e[1], e[2] or "")))
+
+    def advance(self, time: int) -> None:
+        """Apply what its claims did before ``time``."""
+        while self.next_event < len(self.events) and self.events[self.next_event][0] < time:
+            at, kind, claim_id, step = self.events[self.next_event]
+            if self.stored.lives(at):
+                self.stored.apply(at, kind, claim_id, step)
+            self.next_event += 1
+
+    def counted(self, time: int) -> int:
+        """Claims that counted before ``time``."""
+        return self.inherited + sum(granted < time for granted in self.row["counted"])
+
+    def ready(self, lowest_limit: int) -> int:
+        """The time after which the message can be exhausted under the lowest limit there was."""
+        return sorted(self.row["counted"])[lowest_limit - 1] if lowest_limit else self.row["posted"]
+
+    def is_gone(self, attempt: dict) -> bool:
+        """Whether it was deleted at the attempt's time or before, or its queue was emptied since it was moved here."""
+        settled = self.row["settled"] is not None and self.row["settled"] <= attempt["time"]
+        return settled or any(
+            self.earlier[-1]["died"] < emptied <= attempt["time"] for emptied in attempt["emptied"] if self.earlier
+        )
+
+    def is_exhausted(self, attempt: dict) -> bool:
+        """Posted, not granted in the attempt, and at its limit (document, 4.3)."""
+        time = attempt["time"]
+        here_since = self.earlier[-1]["died"] if self.earlier else self.row["posted"]
+        return (
+            here_since < time
+            and attempt["event_id"] not in self.row["granted"]
+            and self.counted(time) >= attempt["max_deliveries"]
+        )
+
+
+def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[dict]:
+    """The messages of one scope that its claim attempts moved, each with when, why and until when.
+
+    ``messages`` are rows of :data:`MESSAGE_INPUT` that reach the lowest limit of their queue's ``attempts`` at some
+    time, ``attempts`` rows of :data:`ATTEMPT_INPUT`. What was moved to a queue with a limit of its own is a message
+    there, with the count it has; its row there says what became of it.
+    """
+    lowest = _lowest_limits(attempts)
+    there = {(row["queue"], row["message_id"]): row for row in messages}
+    coming = _coming(messages, lowest, habits)
+    waiting: dict[str, list[Candidate]] = defaultdict(list)  # of each queue, in its order
+    dead = []
+    for attempt in sorted(attempts, key=lambda row: (row["time"], row["event_id"])):
+        while coming and coming[-1][0] < attempt["time"]:
+            _, _, candidate = coming.pop()
+            bisect.insort(waiting[candidate.row["queue"]], candidate, key=_place)
+        here = [candidate for candidate in waiting[attempt["queue"]] if not candidate.is_gone(attempt)]
+        moved = _moved_by(attempt, here, habits)
+        waiting[attempt["queue"]] = [candidate for candidate in here if candidate not in moved] if moved else here
+        for candidate in moved:
+            death, again = _death(candidate, attempt, there)
+            dead.append(death)
+            if again.row["queue"] in lowest and not any(again.row["queue"] == d["queue"] for d in again.earlier):
+                bisect.insort(waiting[again.row["queue"]], again, key=_place)
+    return dead
+
+
+def _place(candidate: Candidate) -> str:
+    return candidate.row["place"]
+
+
+def _lowest_limits(attempts: list[dict]) -> dict[str, int]:
+    """The lowest limit of each queue's attempts."""
+    lowest: dict[str, int] = {}
+    for attempt in attempts:
+        queue, limit = attempt["queue"], attempt["max_deliveries"]
+        lowest[queue] = min(lowest.get(queue, limit), limit)
+    return lowest
+
+
+def _coming(messages: list[dict], lowest: dict[str, int], habits: Habits) -> list[tuple[int, str, Candidate]]:
+    """The messages by the time after which they can be exhausted in the queue they were posted to, the latest first.
+
+    A message that came to a queue from another one comes by its death there; only where that one is not known does it
+    count as posted here.
+    """
+    posted = {row["message_id"] for row in messages if not row["came"]}
+    candidates = [
+        Candidate.of(row, habits)
+        for row in messages
+        if len(row["counted"]) >= lowest.get(row["queue"], 1 << 62)
+        and not (row["came"] and row["message_id"] in posted)
+    ]
+    ready = [
+        (candidate.ready(lowest[candidate.row["queue"]]), _place(candidate), candidate) for candidate in candidates
+    ]
+    return sorted(ready, key=lambda entry: entry[:2], reverse=True)
+
+
+def _moved_by(attempt: dict, waiting: list[Candidate], habits: Habits) -> list[Candidate]:
+    """The candidates that one attempt moves, in the order of the queue.
+
+    An attempt has as many places for exhausted messages as its limit leaves after what it granted:
+    a moved message counts as taken.
+    """
+    moved: list[Candidate] = []
+    places = attempt["limit"] - attempt["granted"]
+    time, first = attempt["time"], attempt["first_granted"]
+    for candidate in waiting:
+        if len(moved) >= places:
+            break
+        if not candidate.is_exhausted(attempt):
+            continue
+        candidate.advance(time)
+        follows = bool(moved) or (first is not None and first < candidate.row["place"])
+        reached = candidate.stored.is_free(time) or (habits.scan_takes_followers and follows)
+        if reached and candidate.stored.lives(time):
+            moved.append(candidate)
+    return moved
+
+
+def _death(candidate: Candidate, attempt: dict, there: dict[tuple[str, str], dict]) -> tuple[dict, Candidate]:
+    """The death by ``attempt``, and the message as it lies in the dead letter queue, where ``there`` has its row."""
+    time, row = attempt["time"], candidate.row
+    count = candidate.counted(time)
+    candidate.stored.apply(time, "take", attempt["claim_id"] or attempt["event_id"], attempt)
+    candidate.stored.move(time, attempt["dead_letter_ttl"])
+    for death in candidate.earlier[-1:]:
+        death["expires"] = None  # it did not stay there
+    death = {
+        "tenant": row["tenant"],
+        "queue": row["queue"],
+        "message_id": row["message_id"],
+        "died": time,
+        "event_id": attempt["event_id"],
+        "dead_letter_queue": attempt["dead_letter_queue"],
+        "claim_count": count,
+        "max_deliveries": attempt["max_deliveries"],
+    }
+    moved = _moved_to(attempt, candidate, there.get((attempt["dead_letter_queue"], row["message_id"])))
+    moved.inherited, moved.earlier = count, (*candidate.earlier, death)
+    later = copy.copy(moved)
+    later.stored = copy.copy(moved.stored)
+    later.advance(1 << 62)
+    death["expires"] = later.stored.gone_at
+    return death, moved
+
+
+def _moved_to(attempt: dict, candidate: Candidate, row: dict | None) -> Candidate:
+    """The message in the dead letter queue: the claim that moved it holds it on, with its renewals and its release."""
+    claimed = {"time": attempt["time"], "ttl": attempt["ttl"], "grace": attempt["grace"]}
+    claim = {"claim_id": attempt["claim_id"] or attempt["event_id"], "claimed": claimed} | {
+        "renewals": attempt["renewals"],
+        "released": attempt["released"],
+    }
+    _, *later = claim_events(claim)
+    events = candidate.events[candidate.next_event :] + [
+        (at, kind, claim["claim_id"], step) for at, kind, step in later
+    ]
+    fate = {name: row[name] if row else [] for name in ("counted", "granted")} | {"settled": row and row["settled"]}
+    here = candidate.row | fate | {"queue": attempt["dead_letter_queue"]}
+    return Candidate(here, candidate.stored, sorted(events, key=lambda e: (e[0], e[1], e[2] or "")))
