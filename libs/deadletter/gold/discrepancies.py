@@ -26,6 +26,7 @@ def discrepancies(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         .join(dead.select(*MESSAGE_KEY, *DEATH_COLUMNS), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
+    state = rabbitmq_counter.with_counts(state)
     found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*_kinds()))).alias("found"))
     rows = found.select(*MESSAGE_KEY, "found.*")
     rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_counter.ignored_limits(facts))

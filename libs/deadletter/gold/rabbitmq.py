@@ -23,9 +23,11 @@ def deaths(facts: SilverFacts) -> DataFrame:
         {
             "observed": latest_death(F.col("deaths"), F.col("deliveries")),
             "counted": since_return(F.col("deliveries"), F.col("deaths")),
+            "moments": lying_in_queue(),
         }
     )
-    state = state.withColumn("death", F.coalesce(_told(F.col("observed")), over_limit()))
+    # a column each: what is used several times would else be computed as often
+    state = state.withColumn("over", over_limit()).withColumn("death", F.coalesce(_told("observed"), _implied()))
     observed = F.col("death.evidence") == "observed"
     second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
     return (
@@ -48,10 +50,22 @@ def deaths(facts: SilverFacts) -> DataFrame:
     )
 
 
-def _told(death: Column, evidence: str = "observed") -> Column:
+def _told(death: str) -> Column:
     names = ("time", "event_id", "reason", "dead_letter_queue")
-    told = F.struct(*[death[name].alias(name) for name in names], F.lit(evidence).alias("evidence"))
-    return F.when(death.isNotNull(), told)
+    told = F.struct(*[F.col(f"{death}.{name}").alias(name) for name in names], F.lit("observed").alias("evidence"))
+    return F.when(F.col(death).isNotNull(), told)
+
+
+def _implied() -> Column:
+    """The death at the moment of :func:`over_limit`, as the struct of :func:`_told`."""
+    death = F.struct(
+        F.col("over.time").alias("time"),
+        F.col("over.event_id").alias("event_id"),
+        F.lit("expired").alias("reason"),
+        policy_at(F.col("policies"), F.col("over.time"))["dead_letter_queue"].alias("dead_letter_queue"),
+        F.lit("derived").alias("evidence"),
+    )
+    return F.when(F.col("over").isNotNull(), death)
 
 
 def latest_death(deaths: Column, deliveries: Column) -> Column:
@@ -74,13 +88,12 @@ def latest_death(deaths: Column, deliveries: Column) -> Column:
     return F.array_max(ranked)["death"]
 
 
-def over_limit() -> Column:
-    """The first moment at which a message known to lie in a classic queue exceeds its limit, as a death; else null.
+def lying_in_queue() -> Column:
+    """The moments at which a message known to lie in its queue may exceed a limit, as ``struct<time, event_id>``: its
+    return, then every change of what holds for the queue.
 
-    Delivery limits, notes and replies: a timer folds over the queue and expires what was delivered more often than
-    the limit, so a limit that is lowered, or comes into force, kills what lies there. Only a requeue that a consumer
-    wrote down, with neither a delivery nor an acknowledgement after it, tells that a message lies there. The message
-    dies when it is back over the limit, or when what holds for the queue changes after that.
+    Only a requeue that a consumer wrote down, with neither a delivery nor an acknowledgement after it, tells that a
+    message lies there; null where there is none.
     """
     requeue = F.try_element_at("failures", F.lit(-1))
     delivered = F.try_element_at("deliveries", F.lit(-1))["time"]
@@ -93,15 +106,16 @@ def over_limit() -> Column:
         F.array(F.struct(requeue["time"].alias("time"), requeue["event_id"].alias("event_id"))),
         F.transform(changes, lambda p: F.struct(p["valid_from"].alias("time"), p["event_id"].alias("event_id"))),
     )
-    first = F.get(F.filter(moments, lambda m: _exceeds(m["time"]) & _lives(m["time"])), F.lit(0))
-    death = F.struct(
-        first["time"].alias("time"),
-        first["event_id"].alias("event_id"),
-        F.lit("expired").alias("reason"),
-        policy_at(F.col("policies"), first["time"])["dead_letter_queue"].alias("dead_letter_queue"),
-    )
-    lies_there = F.col("settled").isNull() & (requeue["time"] >= delivered)
-    return F.when(lies_there & first.isNotNull(), _told(death, "derived"))
+    return F.when(F.col("settled").isNull() & (requeue["time"] >= delivered), moments)
+
+
+def over_limit() -> Column:
+    """The first of the ``moments`` at which a classic queue's count of the message exceeds its limit; else null.
+
+    Delivery limits, notes and replies: a timer folds over the queue and expires what was delivered more often than
+    the limit, so a limit that is lowered, or comes into force, kills what lies there.
+    """
+    return F.get(F.filter("moments", lambda moment: _exceeds(moment["time"]) & _lives(moment["time"])), F.lit(0))
 
 
 def _exceeds(time: Column) -> Column:

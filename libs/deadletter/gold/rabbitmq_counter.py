@@ -15,14 +15,28 @@ Difference = tuple[str, Column, Column, Column, Column]
 """Kind, test, time, the broker's word and the rules' word."""
 
 
-def _deliveries() -> Column:
-    """The deliveries since the last death of a message in a classic RabbitMQ queue that ever counted; else null."""
+def with_counts(state: DataFrame) -> DataFrame:
+    """Add ``counts``: of each delivery since the last death of a message in a classic RabbitMQ queue its ``time``, the
+    ``limit`` then in force, the queue's own ``count`` just before it, and the count ``unharmed`` by restarts and
+    promotions; else null. ``state`` has ``policies``.
+    """
     classic = F.exists("policies", lambda p: p["counts"] & (p["queue_type"] == "classic"))
-    return F.when((F.col("system") == "rabbitmq") & classic, since_return(F.col("deliveries"), F.col("deaths")))
+    counted = F.when((F.col("system") == "rabbitmq") & classic, since_return(F.col("deliveries"), F.col("deaths")))
+    harmless = F.filter("policies", lambda p: ~p["kind"].isin(*COUNTER_KINDS))
+    return (
+        state.withColumns({"counted": counted, "harmless": harmless})
+        .withColumn("counts", F.transform("counted", _counts))
+        .drop("counted", "harmless")
+    )
 
 
-def _count_before(policies: Column, delivery: Column) -> Column:
-    return counter(_deliveries(), policies, delivery["time"] - F.expr("INTERVAL 1 MICROSECOND"))
+def _counts(delivery: Column) -> Column:
+    before = delivery["time"] - F.expr("INTERVAL 1 MICROSECOND")
+    count, unharmed = (counter(F.col("counted"), F.col(name), before) for name in ("policies", "harmless"))
+    limit = policy_at(F.col("policies"), delivery["time"])["max_deliveries"]
+    return F.struct(
+        delivery["time"].alias("time"), limit.alias("limit"), count.alias("count"), unharmed.alias("unharmed")
+    )
 
 
 def delivered_over_limit() -> Difference:
@@ -30,12 +44,7 @@ def delivered_over_limit() -> Difference:
 
     Delivery limits, notes: it lay in the queue before, so the broker does not do what was proposed.
     """
-    policies = F.col("policies")
-
-    def over(delivery: Column) -> Column:
-        return _count_before(policies, delivery) > policy_at(policies, delivery["time"])["max_deliveries"]
-
-    delivery = F.get(F.filter(_deliveries(), over), F.lit(0))
+    delivery = F.get(F.filter("counts", lambda d: d["count"] > d["limit"]), F.lit(0))
     return "should_have_been_moved", delivery.isNotNull(), delivery["time"], F.lit("delivered"), F.lit("expired")
 
 
@@ -43,16 +52,10 @@ def told_loss() -> Difference:
     """A classic queue's counter fell behind at a restart or a promotion that an event tells: its count before the
     next delivery, and what it would be without the loss. Where deliveries show a count, that is the broker's word.
     """
-    policies = F.col("policies")
-    unharmed = F.filter(policies, lambda p: ~p["kind"].isin(*COUNTER_KINDS))
-
-    def lost(delivery: Column) -> Column:
-        return _count_before(policies, delivery) < _count_before(unharmed, delivery)
-
-    delivery = F.get(F.filter(_deliveries(), lost), F.lit(0))
+    delivery = F.get(F.filter("counts", lambda d: d["count"] < d["unharmed"]), F.lit(0))
     silent = F.forall("deliveries", lambda d: d["broker_count"].isNull())
-    counts = (_count_before(policies, delivery), _count_before(unharmed, delivery))
-    return "lost_counter", silent & delivery.isNotNull(), delivery["time"], *counts
+    test = silent & delivery.isNotNull()
+    return "lost_counter", test, delivery["time"], delivery["count"], delivery["unharmed"]
 
 
 def ignored_limits(facts: SilverFacts) -> DataFrame:

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
 from deadletter.rules.policy import emptied_after, policy_at
-from deadletter.tables import QUEUE_KEY
 
 _QUEUE = ["tenant", "queue"]
 _ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64()}
@@ -23,35 +22,44 @@ def deaths(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -
     """Rows of ``tenant, queue, message_id, dead_letter_queue, claim_count, max_deliveries, posted_at,
     dead_lettered_at, expires_at, removed_at, event_id``: every message that a claim attempt moved.
     """
-    state = facts.state.where("system = 'zaqar'").join(facts.policies, list(QUEUE_KEY), "left")
-    state = state.withColumns(
-        {"came": F.col("posted").isNull(), "posted": F.coalesce("posted", _unseen_post())},
-    )
-    state = _with_scope(state, facts)
+    queues = replayed_queues(facts.policies)
+    state = facts.state.where("system = 'zaqar'").join(queues, _QUEUE, "left")
+    state = state.withColumns({"came": F.col("posted").isNull(), "posted": F.coalesce("posted", _unseen_post())})
     candidates = exhausted(state)
     messages = with_claims(candidates, state, facts)
-    attempts = counting_attempts(facts, state, candidates)
+    attempts = counting_attempts(facts, queues, state, candidates)
     moved = _replay(messages, attempts, habits)
     return _with_removal(moved, state, facts)
 
 
-def _with_scope(rows: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Add ``scope``, what is replayed together: a queue on its own, or a whole project (empty) where a dead letter
-    queue has one of its own. ``second`` marks the rows of such a dead letter queue.
+def replayed_queues(policies: DataFrame) -> DataFrame:
+    """Zaqar's queues with ``policies`` and ``scope``, what is replayed together: a queue on its own, or a whole project
+    (empty) where a dead letter queue has one of its own, which is ``second`` then.
 
     The document does not support it (change 1), yet a claim there moves a message on, with the claim count it has.
     """
-    counting = facts.policies.where("system = 'zaqar'").select(
-        *_QUEUE, F.filter("policies", rules.counts_claims).alias("counting")
+    counting = F.filter("policies", rules.counts_claims)
+    targets = F.array_except(F.transform(counting, lambda p: p["dead_letter_queue"]), F.array("queue"))
+    none = F.filter("policies", lambda p: F.lit(False))
+    own = F.struct(
+        F.col("queue"), F.col("policies"), (F.size(counting) > 0).alias("counts"), F.lit(False).alias("named")
     )
-    named = counting.select(
-        "tenant", F.col("queue").alias("origin"), F.explode("counting.dead_letter_queue").alias("queue")
+
+    def named(target: Column) -> Column:
+        return F.struct(
+            target.alias("queue"), none.alias("policies"), F.lit(False).alias("counts"), F.lit(True).alias("named")
+        )
+
+    told = policies.where("system = 'zaqar'").select(
+        "tenant", F.explode(F.concat(F.array(own), F.transform(targets, named))).alias("told")
     )
-    second = named.where("queue != origin").join(counting.where("size(counting) > 0"), _QUEUE, "left_semi")
-    second = second.select(*_QUEUE, F.lit(True).alias("second")).distinct()
-    tenants = second.select("tenant", F.lit("").alias("together")).distinct()
-    joined = rows.join(F.broadcast(second), _QUEUE, "left").join(F.broadcast(tenants), "tenant", "left")
-    return joined.withColumn("scope", F.coalesce("together", "queue")).drop("together")
+    queues = told.groupBy("tenant", F.col("told.queue").alias("queue")).agg(
+        F.flatten(F.collect_list("told.policies")).alias("policies"),
+        (F.bool_or("told.counts") & F.bool_or("told.named")).alias("second"),
+    )
+    together = F.bool_or("second").over(Window.partitionBy("tenant"))
+    scoped = queues.withColumn("scope", F.when(together, F.lit("")).otherwise(F.col("queue")))
+    return scoped.where("size(policies) > 0")
 
 
 def _unseen_post() -> Column:
@@ -82,7 +90,7 @@ def exhausted(state: DataFrame) -> DataFrame:
     can have been moved."""
     counted = F.filter("deliveries", lambda d: rules.counts_claims(policy_at(F.col("policies"), d["time"])))
     reached = F.size("counted") >= rules.lowest_limit(F.col("policies"))
-    return state.withColumn("counted", counted).where(F.coalesce("second", reached))
+    return state.withColumn("counted", counted).where(F.col("second") | reached)
 
 
 def with_claims(candidates: DataFrame, state: DataFrame, facts: SilverFacts) -> DataFrame:
@@ -134,14 +142,14 @@ def _term(step: Column) -> Column:
     return F.when(step.isNotNull(), term)
 
 
-def counting_attempts(facts: SilverFacts, state: DataFrame, candidates: DataFrame) -> DataFrame:
+def counting_attempts(facts: SilverFacts, queues: DataFrame, state: DataFrame, candidates: DataFrame) -> DataFrame:
     """The attempts that can have moved a message, as :data:`zaqar_replay.ATTEMPT_INPUT`."""
     policy = policy_at(F.col("policies"), F.col("time"))
     emptied = F.filter("policies", lambda p: p["kind"].isin("purged", "deleted"))
     attempts = (
-        _with_scope(facts.attempts.where("system = 'zaqar' AND limit > granted"), facts)
+        facts.attempts.where("system = 'zaqar' AND limit > granted")
+        .join(queues, _QUEUE)
         .join(candidates.select("tenant", "scope").distinct(), ["tenant", "scope"], "left_semi")
-        .join(facts.policies.where("system = 'zaqar'").select(*_QUEUE, "policies"), _QUEUE)
         .withColumn("policy", policy)
         .where(rules.counts_claims(F.col("policy")))
     )

@@ -43,11 +43,17 @@ def histories(policies: DataFrame) -> DataFrame:
             "node": F.get_json_object("attributes", "$.node"),
         }
     )
-    typed = zaqar_pools.without_foreign_limits(typed)
-    shared = typed.where(F.col("kind").isin(*rabbitmq.SHARED_KINDS))
+    pools = zaqar_pools.told()
+    shared = typed.withColumn("pools", pools).where(
+        F.col("kind").isin(*rabbitmq.SHARED_KINDS) | F.col("pools").isNotNull()
+    )
     flag = F.min(F.when(F.col("kind") == "feature_flag", F.struct("valid_from", "event_id")))
-    change = F.when(F.col("kind") != "feature_flag", rabbitmq.change())
-    by_vhost = shared.groupBy("system", "tenant").agg(F.collect_list(change).alias("changes"), flag.alias("flag"))
+    is_change = F.col("kind").isin(*rabbitmq.SHARED_KINDS) & (F.col("kind") != "feature_flag")
+    by_vhost = shared.groupBy("system", "tenant").agg(
+        F.collect_list(F.when(is_change, rabbitmq.change())).alias("changes"),
+        flag.alias("flag"),
+        F.array_sort(F.collect_list("pools")).alias("pools"),
+    )
     everywhere = shared.where(F.col("tenant") == rabbitmq.EVERY).agg(flag.alias("broker_flag"))
     own = (
         typed.where(F.col("queue") != rabbitmq.EVERY)
@@ -58,10 +64,15 @@ def histories(policies: DataFrame) -> DataFrame:
     effective = rabbitmq.effective_history(
         F.col("own"), F.coalesce("changes", none), F.coalesce("flag", "broker_flag"), F.col("queue")
     )
+    history = (
+        F.when(F.col("system") == "rabbitmq", effective)
+        .when(F.size("pools") > 0, zaqar_pools.without_foreign_limits(F.col("own"), F.col("pools"), F.col("queue")))
+        .otherwise(F.col("own"))
+    )
     return (
         own.join(by_vhost, ["system", "tenant"], "left")
         .crossJoin(everywhere)
-        .select(*QUEUE_KEY, F.when(F.col("system") == "rabbitmq", effective).otherwise(F.col("own")).alias("policies"))
+        .select(*QUEUE_KEY, history.alias("policies"))
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 FLAVOR = "flavor"
 """The kind of ``silver.queue_policies`` that says which pools a flavor stands for; ``queue`` is ``*``."""
-_PLACES = "array<struct<valid_from:timestamp,pools:array<string>>>"
+TOLD = "struct<_flavor:string,flavor:string,pools:array<string>>"
 
 
 def in_other_pool(own: Column, target: Column) -> Column:
@@ -29,45 +29,45 @@ def in_other_pool(own: Column, target: Column) -> Column:
     return F.coalesce(~F.arrays_overlap(own, target), F.lit(False))
 
 
-def without_foreign_limits(policies: DataFrame) -> DataFrame:
-    """``silver.queue_policies`` with the limits of Zaqar queues whose dead letter queue is in another pool moved to
-    ``ignored_limit``. A queue's pool is that of the flavor it was created with."""
-    places = _places(policies)
-    own = places.withColumnRenamed("places", "own_places")
-    target = places.select(
-        "system", "tenant", F.col("queue").alias("dead_letter_queue"), F.col("places").alias("there")
+def told() -> Column:
+    """A row that tells of a pool as ``struct<valid_from, queue, flavor, pools>``: a queue that was created with a
+    flavor (no pools), or a flavor (no queue); null for any other row."""
+    attributes = F.from_json("attributes", TOLD)
+    tells = (F.col("kind") == FLAVOR) | ((F.col("kind") == "declared") & attributes["_flavor"].isNotNull())
+    row = F.struct(
+        "valid_from",
+        F.when(F.col("kind") != FLAVOR, F.col("queue")).alias("queue"),
+        F.coalesce(attributes["flavor"], attributes["_flavor"]).alias("flavor"),
+        attributes["pools"].alias("pools"),
     )
-    joined = policies.join(F.broadcast(own), ["system", "tenant", "queue"], "left").join(
-        F.broadcast(target), ["system", "tenant", "dead_letter_queue"], "left"
-    )
-    time = F.col("valid_from")
-    other = in_other_pool(_pools_at(F.col("own_places"), time), _pools_at(F.col("there"), time))
-    limit = F.col("max_deliveries")
-    return joined.withColumns({"ignored_limit": F.when(other, limit), "max_deliveries": F.when(~other, limit)}).select(
-        *policies.columns
-    )
+    return F.when((F.col("system") == "zaqar") & tells, row)
 
 
-def _pools_at(places: Column, time: Column) -> Column:
-    """The pools a queue was created in, the latest time until ``time``; before the first, those of the first."""
-    until = F.filter(places, lambda place: place["valid_from"] <= time)
-    return F.coalesce(F.try_element_at(until, F.lit(-1)), F.get(places, F.lit(0)))["pools"]
+def without_foreign_limits(policies: Column, told: Column, queue: Column) -> Column:
+    """A queue's history with the limits whose dead letter queue is in another pool moved to ``ignored_limit``.
+
+    ``told`` are the rows of :func:`told` of its project, in time order. A queue's pool is one of those of the flavor it
+    was created with.
+    """
+
+    def judged(policy: Column) -> Column:
+        pools = [_pools(told, name, policy["valid_from"]) for name in (queue, policy["dead_letter_queue"])]
+        other, limit = in_other_pool(*pools), policy["max_deliveries"]
+        return policy.withField("max_deliveries", F.when(~other, limit)).withField(
+            "ignored_limit", F.when(other, limit)
+        )
+
+    return F.transform(policies, judged)
 
 
-def _places(policies: DataFrame) -> DataFrame:
-    """Rows of ``system, tenant, queue, places``: when each queue was created, and in which pools (null: unknown)."""
-    zaqar = policies.where("system = 'zaqar'")
-    told = F.from_json("attributes", "struct<flavor:string,pools:array<string>>")
-    flavors = (
-        zaqar.where(F.col("kind") == FLAVOR)
-        .select("tenant", "valid_from", "event_id", told.alias("told"))
-        .groupBy("tenant", F.col("told.flavor").alias("flavor"))
-        .agg(F.array_sort(F.collect_list(F.struct("valid_from", "told.pools"))).alias("stands_for"))
-    )
-    created = zaqar.where("kind = 'declared'").withColumn("flavor", F.get_json_object("attributes", "$._flavor"))
-    placed = created.join(F.broadcast(flavors), ["tenant", "flavor"], "left").withColumn(
-        "pools", _pools_at(F.col("stands_for"), F.col("valid_from"))
-    )
-    return placed.groupBy("system", "tenant", "queue").agg(
-        F.array_sort(F.collect_list(F.struct("valid_from", "pools"))).cast(_PLACES).alias("places")
+def _pools(told: Column, queue: Column, time: Column) -> Column:
+    """The pools that a queue can be in at ``time``; null where nobody told."""
+    flavor = _latest(F.filter(told, lambda t: t["queue"] == queue), time)["flavor"]
+    return _latest(F.filter(told, lambda t: t["queue"].isNull() & (t["flavor"] == flavor)), time)["pools"]
+
+
+def _latest(rows: Column, time: Column) -> Column:
+    """The latest of ``rows`` until ``time``; before the first, the first."""
+    return F.coalesce(
+        F.try_element_at(F.filter(rows, lambda t: t["valid_from"] <= time), F.lit(-1)), F.get(rows, F.lit(0))
     )
