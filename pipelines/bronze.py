@@ -1,7 +1,8 @@
-"""Task: take the landing folder's new files into bronze.queue_events."""
+"""Task: take the landing folder's new files, or new records of Kafka topics, into bronze.queue_events."""
 
 import argparse
 
+from deadletter import sources
 from deadletter.lake import Lake
 from deadletter.session import get_spark
 from deadletter.steps import bronze
@@ -10,10 +11,13 @@ from deadletter.steps import bronze
 def main(arguments: list[str] | None = None) -> None:
     """Run the layer; ``arguments`` are the task's parameters."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--landing", required=True, help="folder with one folder a system")
+    parser.add_argument(
+        "--landing", required=True, help="folder with one folder a system, or kafka://HOST:PORT/SYSTEM=TOPIC"
+    )
     parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
     given = parser.parse_args(arguments)
-    for warning in bronze.ingest(Lake(get_spark(), given.lake), given.landing):
+    spark = get_spark(kafka=sources.is_kafka(given.landing))
+    for warning in bronze.ingest(Lake(spark, given.lake), given.landing):
         print(f"warning: {warning}")
 
 

@@ -145,8 +145,8 @@ class Lake:
     def _changes_name(self, table: Table) -> str:
         return f"{self.catalog}.{table.layer}.{table.name}"
 
-    def append_stream(self, df: DataFrame, table: Table, checkpoint: str) -> None:
-        """Append what a stream has now, exactly once, and wait for its end."""
+    def append_stream(self, df: DataFrame, table: Table, checkpoint: str) -> int:
+        """Append what a stream has now, exactly once, and wait for its end; returns how many rows it read."""
         writer = (
             conform(df, table)
             .writeStream.format("delta")
@@ -159,6 +159,7 @@ class Lake:
             else:
                 query = writer.start(f"{self.folder}/{table.layer}/{table.name}")
             query.awaitTermination()
+            return sum(batch["numInputRows"] for batch in query.recentProgress)
         except PySparkException as error:
             raise DeadletterError(f"{table.full_name}: {first_line(error)}") from error
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from deadletter.errors import DeadletterError
+from deadletter.jars import kafka_jars
 
 JAVA_VERSIONS = (17, 21)
 LOCAL = {
@@ -52,8 +53,10 @@ DELTA = {
 }
 
 
-def get_spark(quick: bool = False) -> SparkSession:
+def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
     """Return the session to work in; ``quick`` for a command that is soon over.
+
+    ``kafka`` loads Spark's Kafka connector where the session is started here.
 
     On Databricks, and wherever a session is active, that one. With ``SPARK_REMOTE`` set, a Spark Connect
     session; with ``SPARK_MASTER`` set, one on that cluster; otherwise one on this machine's cores.
@@ -76,6 +79,8 @@ def get_spark(quick: bool = False) -> SparkSession:
         "spark.jars.packages": delta_package(),
         "spark.driver.extraJavaOptions": java_options(quick),
     }
+    if kafka:
+        started["spark.jars"] = ",".join(kafka_jars())
     for key, value in (LOCAL | TINY | DELTA | started).items():
         builder = builder.config(key, value)
     with quiet_start():

@@ -108,11 +108,15 @@ QUEUE_EVENTS = Table(
     ("event_id", "source_file"),
     (
         Column("event_id", "string", "SHA-256 of the raw line's bytes, hexadecimal; a resend has the same"),
-        Column("system", "string", "The landing folder's name, taken as the broker's name"),
+        Column(
+            "system",
+            "string",
+            "The landing folder's name, taken as the broker's name; of a Kafka topic what it was mapped to",
+        ),
         Column("raw", "string", "The line, byte for byte, without its line feed"),
         Column("captured_at", "timestamp", "captured_at of the event; null where it has none that reads"),
         Column("day", "date", "Day of captured_at; 1970-01-01 where it has none"),
-        Column("source_file", "string", "Where the line came from"),
+        Column("source_file", "string", "Where the line came from: a file, or kafka://topic/partition/offset"),
         Column("ingested_at", "timestamp", "When this lake took the line in; says nothing about the event"),
     ),
     partitioned_by=("day",),

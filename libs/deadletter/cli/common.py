@@ -32,9 +32,9 @@ def teller() -> Callable[[str], None]:
     return tell
 
 
-def open_lake(lake_root: str, quick: bool = True) -> Lake:
-    """The lake, in a session that is started now if none runs; ``quick`` as for :func:`get_spark`."""
-    return Lake(get_spark(quick), lake_root)
+def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
+    """The lake, in a session that is started now if none runs; the others as for :func:`get_spark`."""
+    return Lake(get_spark(quick, kafka), lake_root)
 
 
 def parse_time(as_of: str | None) -> datetime | None:

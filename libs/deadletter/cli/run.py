@@ -9,22 +9,21 @@ import time
 import click
 from pyspark.errors import PySparkException
 
-from deadletter import steps, tracking
+from deadletter import sources, steps, tracking
 from deadletter.cli.common import lake_option, open_lake, parse_time, teller
 from deadletter.errors import DeadletterError, first_line
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
 from deadletter.rules.zaqar_store import STORES
 from deadletter.session import TINY_BATCH
-from deadletter.sources.landing import landing_files
 
 
 @click.command()
 @click.option(
     "--landing",
     required=True,
-    metavar="DIR",
-    help="Folder with one folder a system: zaqar, rabbitmq, pulsar.",
+    metavar="DIR|kafka://...",
+    help="Folder with one folder a system (zaqar, rabbitmq, pulsar), or Kafka topics.",
 )
 @lake_option
 @click.option("--as-of", metavar="ISO8601", help="Judge what happened until then; default: the latest event.")
@@ -47,19 +46,23 @@ def run(
     track: bool,
     as_json: bool,
 ) -> None:
-    """Bring the lake up to date: take in new files of the landing folder, derive every table.
+    """Bring the lake up to date: take in new files or records, derive every table.
 
     \b
     Files are read once, from DIR/<system>/**/*.jsonl[.gz], one JSON object a line.
     Write them elsewhere and rename them in; a file must not change once it is there.
+
+    \b
+    Kafka topics: --landing kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC]
+    One JSON object a record, each read once. Client properties: '...?config=FILE'.
     """
     until = parse_time(as_of)
     # before Spark starts: a wrong path or a mistake in a suite is told at once
-    size = sum(path.stat().st_size for path in landing_files(landing))
+    size = sum(source.size() for source in sources.find(landing))
     load_all()
     tell, start = teller(), time.monotonic()
     tell("starting Spark")
-    lake = open_lake(lake_root, quick=size <= TINY_BATCH)
+    lake = open_lake(lake_root, quick=size <= TINY_BATCH, kafka=sources.is_kafka(landing))
     if masks:
         adopt_masks(lake, masks)
     try:

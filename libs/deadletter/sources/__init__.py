@@ -1,1 +1,66 @@
-"""Where raw events come from."""
+"""Where raw events come from: the files of a landing folder, or the records of Kafka topics.
+
+The one place that knows what ``--landing`` names.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from deadletter.parsing.envelope import clock
+from deadletter.sources.landing import Folder
+from deadletter.sources.topics import SCHEME, parse_address
+
+
+class Source(Protocol):
+    """One stream of raw events; ``str()`` of it says what is read."""
+
+    @property
+    def checkpoint(self) -> str:
+        """A folder name for the stream's checkpoint, the same for the same source."""
+
+    def size(self) -> int:
+        """Compressed bytes that may be new, rather too many; an error that can be acted on if it cannot be read."""
+
+    def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
+        """The stream: ``system``, ``value`` (the event as it came, a string) and ``source_file``.
+
+        ``lenient`` reads what is left where :meth:`rescue` said so.
+        """
+
+    def rescue(self, error: Exception) -> list[str]:
+        """Judge what stopped the stream: warnings where the rest can be read, otherwise a clear error is raised."""
+
+
+def find(landing: str) -> list[Source]:
+    """The sources that ``landing`` names: a folder's path, or ``kafka://SERVERS/SYSTEM=TOPIC,...``.
+
+    Raises :class:`~deadletter.errors.UsageError` where it cannot be read as either. Looks at nothing yet.
+    """
+    return list(parse_address(landing)) if is_kafka(landing) else [Folder(landing)]
+
+
+def is_kafka(landing: str) -> bool:
+    """Whether Spark needs its Kafka connector to read ``landing``.
+
+    >>> is_kafka("kafka://host:9092/zaqar=taps"), is_kafka("/data/landing")
+    (True, False)
+    """
+    return landing.startswith(SCHEME)
+
+
+def queue_events(lines: DataFrame) -> DataFrame:
+    """Rows of ``bronze.queue_events`` from ``system, value, source_file``."""
+    captured = F.expr(clock("get_json_object(value, '$.captured_at')"))
+    return lines.withColumn("captured_at", captured).select(
+        F.sha2(F.col("value").cast("binary"), 256).alias("event_id"),
+        "system",
+        F.col("value").alias("raw"),
+        "captured_at",
+        F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date")).alias("day"),
+        "source_file",
+        F.current_timestamp().alias("ingested_at"),
+    )

@@ -10,13 +10,13 @@ import gzip
 import hashlib
 import os
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deadletter.errors import UsageError
-from deadletter.parsing.envelope import clock
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 
@@ -58,22 +58,55 @@ def truncated_archives(files: list[Path]) -> dict[Path, str]:
     return broken
 
 
-def read_lines(spark: SparkSession, landing: str, skip_corrupt: bool = False) -> DataFrame:
-    """A stream of the landing folder's lines: ``value`` (the line) and ``source_file``.
+@dataclass(frozen=True)
+class Folder:
+    """A landing folder as a :class:`deadletter.sources.Source`: each file is read once."""
 
-    ``skip_corrupt`` takes from a truncated archive the lines that come before the damage.
-    """
-    on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
-    return (
-        spark.readStream.format("cloudFiles" if on_databricks else "text")
-        .schema("value STRING")
-        .options(**reader_options(on_databricks, skip_corrupt))
-        .load(str(Path(landing).absolute()))
-        .select("value", F.col("_metadata.file_path").alias("source_file"))
-    )
+    path: str
+
+    def __str__(self) -> str:
+        return f"new .jsonl and .jsonl.gz files among {len(landing_files(self.path))} in {self.path}"
+
+    @property
+    def checkpoint(self) -> str:
+        """A name made of the folder's absolute path."""
+        return hashlib.sha256(str(Path(self.path).absolute()).encode()).hexdigest()[:16]
+
+    def size(self) -> int:
+        """The bytes of all files; those of earlier runs count too. Errors as of :func:`landing_files`."""
+        # too large a guess costs a little, too small a guess much
+        return sum(path.stat().st_size for path in landing_files(self.path))
+
+    def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
+        """The files' lines; blank ones carry nothing.
+
+        ``lenient`` takes from a damaged archive the lines that come before the damage.
+        """
+        on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+        read = (
+            spark.readStream.format("cloudFiles" if on_databricks else "text")
+            .schema("value STRING")
+            .options(**reader_options(on_databricks, lenient))
+            .load(str(Path(self.path).absolute()))
+        )
+        file = F.col("_metadata.file_path")
+        below = F.substring_index(file, Path(self.path).absolute().name + "/", -1)
+        system = F.when(below.contains("/"), F.substring_index(below, "/", 1)).otherwise("")
+        return read.select(system.alias("system"), "value", file.alias("source_file")).where("length(trim(value)) > 0")
+
+    def rescue(self, error: Exception) -> list[str]:
+        """A warning for each damaged archive; where there is none, ``error`` is raised again."""
+        broken = truncated_archives(landing_files(self.path))
+        if not broken:
+            raise error
+        return [
+            f"{path}: damaged archive ({reason}). Its lines before the damage were taken; put the whole file "
+            "there under another name, known lines count once."
+            for path, reason in broken.items()
+        ]
 
 
-def reader_options(on_databricks: bool, skip_corrupt: bool) -> dict[str, str]:
+def reader_options(on_databricks: bool, lenient: bool) -> dict[str, str]:
     """How the stream finds files and lines: Auto Loader on Databricks, Spark's own file source elsewhere.
 
     The one place where they differ. Both read each path once and take the same files; neither may make columns
@@ -85,32 +118,8 @@ def reader_options(on_databricks: bool, skip_corrupt: bool) -> dict[str, str]:
     same = {
         "pathGlobFilter": "*.{jsonl,jsonl.gz}",
         "lineSep": "\n",
-        "ignoreCorruptFiles": str(skip_corrupt).lower(),
+        "ignoreCorruptFiles": str(lenient).lower(),
     }
     if on_databricks:
         return same | {"cloudFiles.format": "text", "cloudFiles.partitionColumns": ""}
     return same | {"recursiveFileLookup": "true"}
-
-
-def queue_events(lines: DataFrame, landing: str) -> DataFrame:
-    """Rows of ``bronze.queue_events`` from ``value`` and ``source_file``; blank lines carry nothing."""
-    below = F.substring_index("source_file", Path(landing).absolute().name + "/", -1)
-    captured = F.expr(clock("get_json_object(value, '$.captured_at')"))
-    return (
-        lines.where(F.length(F.trim("value")) > 0)
-        .withColumn("captured_at", captured)
-        .select(
-            F.sha2(F.col("value").cast("binary"), 256).alias("event_id"),
-            F.when(below.contains("/"), F.substring_index(below, "/", 1)).otherwise("").alias("system"),
-            F.col("value").alias("raw"),
-            "captured_at",
-            F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date")).alias("day"),
-            "source_file",
-            F.current_timestamp().alias("ingested_at"),
-        )
-    )
-
-
-def checkpoint_name(landing: str) -> str:
-    """A folder name for the checkpoint of this landing folder."""
-    return hashlib.sha256(str(Path(landing).absolute()).encode()).hexdigest()[:16]

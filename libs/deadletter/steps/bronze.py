@@ -1,50 +1,53 @@
-"""Bronze: the landing folder's new files, line by line, exactly once."""
+"""Bronze: what is new in the landing folder or the topics, event by event, exactly once."""
 
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
-from deadletter import tables
+from pyspark.errors import PySparkException
+
+from deadletter import sources, tables
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.parallel import together
-from deadletter.sources import landing as source
+from deadletter.session import tune
 from deadletter.steps.summary import Tell
+
+EVENT_BYTES = 100
+"""What an event takes up compressed, as batches are measured."""
 
 
 def ingest(lake: Lake, landing: str, tell: Tell = print) -> list[str]:
-    """Take the landing folder's new files into ``bronze.queue_events``; returns warnings.
+    """Take what is new at ``landing`` into ``bronze.queue_events``; returns warnings.
 
-    Each file is read once (Structured Streaming, ``availableNow``). Where an archive is cut off, the lines
-    before the damage are taken and the file is named in a warning.
+    Each file and each record is read once (Structured Streaming, ``availableNow``). Where an archive is cut
+    off, the lines before the damage are taken and the file is named in a warning.
     """
-    files = source.landing_files(landing)
+    found = sources.find(landing)
+    sizes = [source.size() for source in found]  # what cannot be read is told before anything is made
     lake.create_missing([tables.QUEUE_EVENTS])
-    tell(f"bronze: reading new files among {len(files)} in {landing}")
+    for source in found:
+        tell(f"bronze: reading {source}")
     # the other tables are made beside it: nobody waits for them yet
-    _, warnings = together([lake.create_missing, partial(_read_files, lake, landing, files)])
-    return warnings
+    reads = [partial(_take_in, lake, source, size) for source, size in zip(found, sizes, strict=True)]
+    _, *taken = together([lake.create_missing, *reads])
+    rows = sum(count for count, _ in taken)
+    if rows and sources.is_kafka(landing):  # how much it is shows only now
+        tune(lake.spark, rows * EVENT_BYTES)
+    return [warning for _, warnings in taken for warning in warnings]
 
 
-def _read_files(lake: Lake, landing: str, files: list[Path]) -> list[str]:
-    if not files:
-        return [f"{landing} holds no .jsonl or .jsonl.gz file: nothing to take in"]
+def _take_in(lake: Lake, source: sources.Source, size: int) -> tuple[int, list[str]]:
+    """Read one source; returns how many rows it had, and warnings."""
+    if not size:
+        return 0, [f"{source}: nothing to take in"]
     try:
-        _stream(lake, landing, skip_corrupt=False)
-    except DeadletterError:
-        broken = source.truncated_archives(files)
-        if not broken:
-            raise
-        _stream(lake, landing, skip_corrupt=True)
-        return [
-            f"{path}: damaged archive ({reason}). Its lines before the damage were taken; put the whole file "
-            "there under another name, known lines count once."
-            for path, reason in broken.items()
-        ]
-    return []
+        return _stream(lake, source), []
+    except (DeadletterError, PySparkException) as error:
+        warnings = source.rescue(error)
+        return _stream(lake, source, lenient=True), warnings
 
 
-def _stream(lake: Lake, landing: str, skip_corrupt: bool) -> None:
-    lines = source.read_lines(lake.spark, landing, skip_corrupt)
-    lake.append_stream(source.queue_events(lines, landing), tables.QUEUE_EVENTS, source.checkpoint_name(landing))
+def _stream(lake: Lake, source: sources.Source, lenient: bool = False) -> int:
+    events = sources.queue_events(source.lines(lake.spark, lenient))
+    return lake.append_stream(events, tables.QUEUE_EVENTS, source.checkpoint)

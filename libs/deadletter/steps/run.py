@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from deadletter import sources
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.session import tune
-from deadletter.sources.landing import landing_files
 from deadletter.steps import bronze, gold, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
 
 
 def run(lake: Lake, landing: str, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> Summary:
-    """Bring the lake up to date with the landing folder: bronze, silver, gold.
+    """Bring the lake up to date with the landing folder or topics: bronze, silver, gold.
 
     ``as_of`` (UTC) is the greatest event time unless given. Raises
     :class:`~deadletter.errors.GateError` where a quality gate stops the run.
     """
-    files = landing_files(landing)  # a missing folder is told before anything is made
-    # files of earlier runs count too: too large a guess costs a little, too small a guess much
-    tune(lake.spark, sum(path.stat().st_size for path in files))
+    # looks at the sources, so what cannot be read is told before anything is made
+    tune(lake.spark, sum(source.size() for source in sources.find(landing)))
     summary = Summary()
     with lake.clear_faults(), gated(lake, tell) as gate:
         summary.warnings += bronze.ingest(lake, landing, tell)

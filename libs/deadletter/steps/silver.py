@@ -73,6 +73,8 @@ def merge_events(
     if settle:
         facts = replace(facts, events=best_copies(facts.events))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
+    if bad is not None:
+        _count_refused(bad, summary)
     _merge_facts(lake, gate, facts, events, refusals, settle and (lambda refused: settle(refused, latest)))
     return latest
 
@@ -89,6 +91,14 @@ def _count(events: DataFrame, summary: Summary) -> datetime | None:
     summary.events_in = row["total"]
     summary.events_quarantined, summary.events_silent = row["quarantined"], row["silent"]
     return from_micros(row["latest"])
+
+
+def _count_refused(bad: DataFrame, summary: Summary) -> None:
+    """Count what the gate of bronze refused, too: it is not parsed and so not among the facts' events."""
+    row = bad.agg(F.count("*").alias("total"), F.count_distinct("event_id").alias("new")).first()
+    summary.events_in += row["total"]
+    summary.events_new += row["new"]
+    summary.events_quarantined += row["total"]
 
 
 def _reconcile(facts: Facts) -> int:

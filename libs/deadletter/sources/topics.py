@@ -1,0 +1,121 @@
+"""Kafka topics, one event a record: ``kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC][?config=FILE]``.
+
+The contract with writers: a record's value is one JSON object, as a line of a landing file is; key and headers
+are not read. ``FILE`` has Kafka's own client properties (security, passwords).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from deadletter.errors import DeadletterError, UsageError
+from deadletter.parsing.brokers import BROKERS
+from deadletter.session import SMALL_BATCH
+from deadletter.sources.kafkafaults import UNREACHABLE, judge
+
+SCHEME = "kafka://"
+FORM = re.compile(r"kafka://(?P<servers>[^/?]+)/(?P<topics>[^/?]+)(\?config=(?P<config>.+))?")
+SERVER = re.compile(r"\[?(?P<host>[^,\[\]]+?)\]?:(?P<port>\d{1,5})")
+LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""What Kafka takes as a topic's name."""
+SECONDS = 5
+"""How long one server may take to answer a first call."""
+PATIENCE = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000", "fetchOffset.numRetries": "2"}
+"""Kafka's own defaults wait for minutes until they say that nobody answers."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic as a :class:`deadletter.sources.Source`: each record is read once, from the oldest that is kept."""
+
+    servers: str
+    system: str
+    name: str
+    config: str | None = None
+
+    def __str__(self) -> str:
+        return f"new {self.system} records of topic {self.name} at {self.servers}"
+
+    @property
+    def checkpoint(self) -> str:
+        """A name made of servers, system and topic: a corrected mapping reads the topic again."""
+        return hashlib.sha256(f"{SCHEME}{self.servers}/{self.system}={self.name}".encode()).hexdigest()[:16]
+
+    def size(self) -> int:
+        """A guess: only Spark can look. Raises an error where no server answers."""
+        read_config(self.config)
+        from_here = not os.environ.get("SPARK_REMOTE", "").startswith("sc:")  # Connect: it is the server that reads
+        if from_here and not any(map(answers, self.servers.split(","))):
+            unreachable = UNREACHABLE.format(servers=self.servers)
+            raise DeadletterError(f"{unreachable}. Start it or correct the address; nothing was taken in.")
+        return SMALL_BATCH
+
+    def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
+        """The records' values; one without a value (a tombstone) is an empty line, which a gate then refuses."""
+        read = spark.readStream.format("kafka").options(**self.options()).load()
+        place = F.format_string("kafka://%s/%d/%d", "topic", "partition", "offset")
+        value = F.coalesce(F.col("value").cast("string"), F.lit(""))
+        return read.select(F.lit(self.system).alias("system"), value.alias("value"), place.alias("source_file"))
+
+    def options(self) -> dict[str, str]:
+        """How Spark's connector reads the topic: the oldest record first, and never past records that are gone."""
+        given = {f"kafka.{key}": value for key, value in read_config(self.config).items()}
+        fixed = {
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": self.name,
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "true",
+        }
+        return PATIENCE | given | fixed
+
+    def rescue(self, error: Exception) -> list[str]:
+        """Always raises: what Kafka says is put into words a person can act on."""
+        raise judge(error, topic=self.name, servers=self.servers, checkpoint=self.checkpoint) from error
+
+
+def parse_address(landing: str) -> list[Topic]:
+    """The topics that a ``kafka://`` address names; :class:`UsageError` where it has another form.
+
+    >>> [one, two] = parse_address("kafka://a:9092,b:9092/zaqar=taps,rabbitmq=firehose?config=/etc/kafka.properties")
+    >>> one.servers, one.system, one.name, two.name, two.config
+    ('a:9092,b:9092', 'zaqar', 'taps', 'firehose', '/etc/kafka.properties')
+    """
+    form = FORM.fullmatch(landing)
+    pairs = [pair.partition("=") for pair in form["topics"].split(",")] if form else []
+    servers_fit = form and all(map(SERVER.fullmatch, form["servers"].split(",")))
+    if not servers_fit or not all(LEGAL.fullmatch(name) for _, _, name in pairs):
+        raise UsageError(f"{landing}: write kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC][?config=FILE]")
+    for system, _, name in pairs:
+        if system not in BROKERS:
+            raise UsageError(f"{landing}: '{system}' is none of {', '.join(BROKERS)}; write zaqar={name} or the like")
+    return [Topic(form["servers"], system, name, form["config"]) for system, _, name in dict.fromkeys(pairs)]
+
+
+def answers(server: str) -> bool:
+    """Whether something listens at ``HOST:PORT``."""
+    host, port = SERVER.fullmatch(server).group("host", "port")
+    with contextlib.suppress(OSError, OverflowError), socket.create_connection((host, int(port)), SECONDS):
+        return True
+    return False
+
+
+def read_config(path: str | None) -> dict[str, str]:
+    """A file of Kafka's client properties, ``key=value`` a line; no file, no properties."""
+    if not path:
+        return {}
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}. It is to hold Kafka's client properties.") from None
+    lines = [line.strip() for line in text.replace("\\\n", "").splitlines()]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
+    return {key.strip(): value.strip() for key, _, value in pairs}
