@@ -52,7 +52,7 @@ QUICK = {
 HELP = {
     "messages": "messages of A, F and H",
     "sizes": "messages in the lakes of B, by commas; the largest up to --messages serves C",
-    "records": "records of D",
+    "records": "records of D, messages of E",
     "texts": "texts of G",
     "repetitions": "runs of each side",
     "batches": "batches of B in one process; the first is told apart",
