@@ -169,7 +169,8 @@ def counting_attempts(facts: SilverFacts, queues: DataFrame, state: DataFrame, c
             }
         )
         .select("*", "policy.max_deliveries", "policy.dead_letter_queue", "policy.dead_letter_ttl")
-        .select(*_names(zaqar_replay.ATTEMPT_INPUT))
+        # both sides of the replay take the scope from one frame: the alias tells them apart
+        .select(*[F.col(name).alias(name) for name in _names(zaqar_replay.ATTEMPT_INPUT)])
     )
 
 
