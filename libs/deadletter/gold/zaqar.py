@@ -206,7 +206,7 @@ def _with_removal(moved: DataFrame, state: DataFrame, facts: SilverFacts) -> Dat
         "tenant",
         "queue",
         "message_id",
-        F.col("posted.time").alias("posted_at"),
+        F.when(~F.col("came"), F.col("posted.time")).alias("posted_at"),
         F.col("settled.time").alias("deleted"),
     )
     target = facts.policies.where("system = 'zaqar'").select(
