@@ -47,6 +47,7 @@ def run(landing, lake):
     command = [sys.executable, "-m", "deadletter", "run", "--landing", landing, "--lake", str(lake), "--json"]
     env = os.environ | {"PYTHONPATH": f"{ROOT / 'libs'}:{os.environ.get('PYTHONPATH', '')}"}
     env.pop("SPARK_REMOTE", None)
+    env["DEADLETTER_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"  # so little is over before more has paid
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
 
 
