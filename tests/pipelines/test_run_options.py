@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from deadletter import tables
 from deadletter.cli import cli
 from deadletter.lake import Lake
-from tests.pipelines.conftest import BUNDLED
+from tests.pipelines.conftest import capture_files
+from tests.pipelines.test_disorder import assert_alone
 
 MASKS = [{"name": "event", "regex": "order[.]merged", "placeholder": "<event>", "private": True}]
 
@@ -27,7 +28,9 @@ def call(*arguments):
 def runs(spark, tmp_path_factory):
     """A lake after two tracked runs, the second with masks; and what the two told."""
     base = tmp_path_factory.mktemp("options")
-    shutil.copytree(BUNDLED / "pulsar", base / "landing" / "pulsar")
+    (base / "landing" / "pulsar").mkdir(parents=True)
+    for path in capture_files("pulsar"):
+        shutil.copy(path, base / "landing" / "pulsar")
     (base / "masks.json").write_text(json.dumps(MASKS))
     common = ("run", "--landing", base / "landing", "--lake", base / "lake", "--track", "--json")
     return Lake(spark, str(base / "lake")), call(*common), call(*common, "--masks", base / "masks.json")
@@ -47,6 +50,10 @@ def test_masks_change_the_patterns(runs):
     now = listed(lake)
     assert "$.event = <event>" in now and "$.event = order.merged" not in now
     assert sum(row["dead_letters"] for row in now.values()) == lake.read(tables.DEAD_LETTERS).count()
+
+
+def test_one_broker_alone(runs, lake):
+    assert_alone(runs[0], lake, "pulsar")
 
 
 def test_tracked_runs_are_compared(runs):
