@@ -36,13 +36,15 @@ def until(
 ) -> SilverFacts:
     """Drop every fact later than ``as_of``."""
     limit = F.lit(as_of)
+    # before the deliveries are cut: inside a lambda their name would mean the new column
+    state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
     kept_state = state.withColumns(
         {
             "posted": _kept(F.col("posted"), limit),
             "settled": _kept(F.col("settled"), limit),
             "deliveries": _kept_in("deliveries", limit),
             "failures": _kept_in("failures", limit),
-            "deaths": F.filter(dated(F.col("deaths"), F.col("deliveries")), lambda death: death["time"] <= limit),
+            "deaths": _kept_in("deaths", limit),
         }
     ).where((F.col("seen") <= limit) | (F.size("deaths") > 0))
     kept_claims = claims.withColumns(
