@@ -159,7 +159,8 @@ class Lake:
             else:
                 query = writer.start(f"{self.folder}/{table.layer}/{table.name}")
             query.awaitTermination()
-            return sum(batch["numInputRows"] for batch in query.recentProgress)
+            # over Spark Connect only the sources of a batch have their counts
+            return sum(source.numInputRows or 0 for batch in query.recentProgress for source in batch.sources)
         except PySparkException as error:
             raise DeadletterError(f"{table.full_name}: {first_line(error)}") from error
 
