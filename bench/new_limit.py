@@ -11,13 +11,15 @@ import json
 import sys
 import time
 
+from records import QUEUES, queue, rabbitmq_message, selected
+
 from deadletter import tables
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.lake import Lake, from_micros
 from deadletter.replay import facts_at
 from deadletter.session import get_spark, tune
 
-QUEUES, LIMIT, TIMES = 1000, 2, 4
+LIMIT, TIMES = 2, 4
 BEGIN, CHANGE = 1_792_000_000, 1_794_000_000
 ATTRIBUTES = {"name": "limit", "pattern": "^q", "priority": 0, "apply-to": "queues"}
 
@@ -30,21 +32,12 @@ def message_state(spark, messages):
     """Messages in the queues, a week of them: delivered once or twice, one in a hundred four times."""
     posted = f"{BEGIN} + id % 604800"
     times = f"sequence(1, CASE WHEN id % 100 = 0 THEN {TIMES} ELSE 1 + CAST(id % 2 AS int) END)"
-    values = {
-        "system": "'rabbitmq'",
-        "tenant": "'/'",
-        "queue": f"concat('q', lpad(CAST(id % {QUEUES} AS string), 4, '0'))",
-        "subscription": "''",
-        "message_id": "sha2(CAST(id AS string), 256)",
-        "created_day": f"CAST({at(posted)} AS date)",
-        "posted": f"named_struct('time', {at(posted)}, 'event_id', CAST(id AS string), 'position', 0, 'ttl', NULL, "
-        "'delay', NULL, 'producer', '')",
+    values = rabbitmq_message(at(posted)) | {
         "deliveries": f"transform({times}, n -> named_struct('time', {at(f'{posted} + 60 * n')}, 'event_id', "
         "concat('d', n), 'claim_id', NULL, 'consumer', 'c', 'broker_count', NULL))",
         "failures": f"transform({times}, n -> named_struct('time', {at(f'{posted} + 60 * n + 1')}, 'event_id', "
         "concat('f', n), 'consumer', 'c', 'error', NULL))",
         "deaths": "array()",
-        "seen": at(posted),
     }
     return selected(spark.range(0, messages, 1, 8), tables.MESSAGE_STATE, values)
 
@@ -55,17 +48,13 @@ def policies(rows, **values):
     return selected(rows, tables.QUEUE_POLICIES, common | values)
 
 
-def selected(rows, table, values):
-    return rows.selectExpr(*[f"CAST({values.get(c.name, 'NULL')} AS {c.type}) AS {c.name}" for c in table.columns])
-
-
 def prepare(lake, messages):
     """Classic queues that count deliveries, without any limit, and the messages in them."""
     lake.create_missing()
     lake.append(message_state(lake.spark, messages).repartition(8, "created_day"), tables.MESSAGE_STATE)
     declared = policies(
         lake.spark.range(QUEUES),
-        queue="concat('q', lpad(CAST(id AS string), 4, '0'))",
+        queue=queue("id"),
         valid_from=at(BEGIN - 2),
         event_id="concat('declared', id)",
         kind="'declared'",

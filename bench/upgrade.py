@@ -12,6 +12,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from records import rabbitmq_message, selected
+
 from deadletter import tables
 from deadletter.lake import Lake, create_statement
 from deadletter.session import get_spark, tune
@@ -20,27 +22,14 @@ ADDED = next(column for column in tables.MESSAGE_STATE.columns if column.name ==
 BEFORE = replace(
     tables.MESSAGE_STATE, columns=tuple(column for column in tables.MESSAGE_STATE.columns if column is not ADDED)
 )
-QUEUES = 1000
 
 
 def version_1(lake, records):
     """Records of RabbitMQ messages in 1,000 queues, 30 days of them, without what version 2 adds."""
     lake.spark.sql(create_statement(lake.identifier(BEFORE), BEFORE))
     posted = "timestamp_seconds(1792000000 + id % 2592000)"
-    values = {
-        "system": "'rabbitmq'",
-        "tenant": "'/'",
-        "queue": f"concat('q', lpad(CAST(id % {QUEUES} AS string), 4, '0'))",
-        "subscription": "''",
-        "message_id": "sha2(CAST(id AS string), 256)",
-        "created_day": f"CAST({posted} AS date)",
-        "posted": f"named_struct('time', {posted}, 'event_id', sha2(concat('e', id), 256), 'position', 0, "
-        "'ttl', NULL, 'delay', NULL, 'producer', '')",
-        "seen": posted,
-    }
-    chosen = [f"CAST({values.get(c.name, 'NULL')} AS {c.type}) AS {c.name}" for c in BEFORE.columns]
-    rows = lake.spark.range(0, records, 1, 8).selectExpr(*chosen).repartition(8, "created_day")
-    lake.append(rows, BEFORE)
+    rows = selected(lake.spark.range(0, records, 1, 8), BEFORE, rabbitmq_message(posted))
+    lake.append(rows.repartition(8, "created_day"), BEFORE)
 
 
 def data_files(lake):

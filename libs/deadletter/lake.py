@@ -85,19 +85,24 @@ class Lake:
         """The table's name as SQL takes it."""
         if self.catalog:
             return f"`{self.catalog}`.{table.layer}.{table.name}"
-        escaped = f"{self.folder}/{table.layer}/{table.name}".replace("`", "``")
+        escaped = self._place(table).replace("`", "``")
         return f"delta.`{escaped}`"
+
+    def _place(self, table: Table) -> str:
+        """Where the table is, as readers and writers take it: its full name, or its folder."""
+        name = (table.layer, table.name)
+        return ".".join((self.catalog, *name)) if self.catalog else "/".join((self.folder, *name))
 
     def exists(self, table: Table) -> bool:
         """Whether the table has been created."""
         if self.catalog:
-            return self.spark.catalog.tableExists(f"{self.catalog}.{table.layer}.{table.name}")
+            return self.spark.catalog.tableExists(self._place(table))
         # a folder without a first commit is what a killed run left
         return any(self._commits(table))
 
     def _commits(self, table: Table) -> Iterator[Path]:
         """The files of the commits in a folder's Delta log; the newest is always among them."""
-        return Path(self.folder, table.layer, table.name, "_delta_log").glob(f"{'[0-9]' * 20}.json")
+        return Path(self._place(table), "_delta_log").glob(f"{'[0-9]' * 20}.json")
 
     def create_missing(self, tables: Iterable[Table] = ALL_TABLES) -> None:
         """Create every one of ``tables`` that is not there yet, with its comments, empty."""
@@ -136,14 +141,9 @@ class Lake:
 
     def appended_since(self, table: Table, version: int) -> DataFrame:
         """Return the rows appended after ``version``; the table is append-only."""
-        changes = f"table_changes({sql_string(self._changes_name(table))}, {version + 1})"
-        if self.catalog is None:
-            path = f"{self.folder}/{table.layer}/{table.name}"
-            changes = f"table_changes_by_path({sql_string(path)}, {version + 1})"
+        function = "table_changes" if self.catalog else "table_changes_by_path"
+        changes = f"{function}({sql_string(self._place(table))}, {version + 1})"
         return self.spark.sql(f"SELECT * FROM {changes} WHERE _change_type = 'insert'").select(*table.column_names)
-
-    def _changes_name(self, table: Table) -> str:
-        return f"{self.catalog}.{table.layer}.{table.name}"
 
     def append_stream(self, df: DataFrame, table: Table, checkpoint: str) -> int:
         """Append what a stream has now, exactly once, and wait for its end; returns how many rows it read."""
@@ -154,10 +154,7 @@ class Lake:
             .trigger(availableNow=True)
         )
         try:
-            if self.catalog:
-                query = writer.toTable(f"{self.catalog}.{table.layer}.{table.name}")
-            else:
-                query = writer.start(f"{self.folder}/{table.layer}/{table.name}")
+            query = (writer.toTable if self.catalog else writer.start)(self._place(table))
             query.awaitTermination()
             # over Spark Connect only the sources of a batch have their counts
             return sum(source.numInputRows or 0 for batch in query.recentProgress for source in batch.sources)
@@ -197,10 +194,7 @@ class Lake:
         writer = df.write.format("delta").mode(mode)
         if where and where != "true":
             writer = writer.option("replaceWhere", where)
-        if self.catalog:
-            writer.saveAsTable(f"{self.catalog}.{table.layer}.{table.name}")
-        else:
-            writer.save(f"{self.folder}/{table.layer}/{table.name}")
+        (writer.saveAsTable if self.catalog else writer.save)(self._place(table))
 
     def merge(self, df: DataFrame, table: Table, pruning: str = "true") -> None:
         """Merge facts into a table: keys match, sets unite, earliest values stay earliest.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Callable
 
 import click
 from pyspark.errors import PySparkException
@@ -32,8 +33,20 @@ def quarantine() -> None:
 
 
 where_option = click.option("--where", metavar="SQL", help="All events that wait and for which this is true.")
-by_option = click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine.")
-why_option = click.option("--why", required=True, metavar="TEXT", help="Why; kept in control.quarantine_decisions.")
+
+
+def _decision(act: Callable) -> Callable:
+    """The arguments of every decision about events."""
+    options = (
+        click.argument("event_ids", nargs=-1, metavar="[EVENT_ID]..."),
+        lake_option,
+        where_option,
+        click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine."),
+        click.option("--why", required=True, metavar="TEXT", help="Why; kept in control.quarantine_decisions."),
+    )
+    for option in reversed(options):
+        act = option(act)
+    return act
 
 
 @quarantine.command("list")
@@ -100,11 +113,7 @@ def _decisions(lake: Lake, event_id: str) -> list:
 
 
 @quarantine.command()
-@click.argument("event_ids", nargs=-1, metavar="[EVENT_ID]...")
-@lake_option
-@where_option
-@by_option
-@why_option
+@_decision
 def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: str | None, why: str) -> None:
     """Judge events again after a fix: the usable ones leave quarantine and their facts are merged.
 
@@ -128,11 +137,7 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
 
 
 @quarantine.command()
-@click.argument("event_ids", nargs=-1, metavar="[EVENT_ID]...")
-@lake_option
-@where_option
-@by_option
-@why_option
+@_decision
 def discard(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: str | None, why: str) -> None:
     """Acknowledge events as unusable: they leave the list, their raw lines stay in bronze."""
     _one_of(event_ids, where)

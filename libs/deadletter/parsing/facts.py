@@ -92,3 +92,10 @@ def rows_of(events: DataFrame, table: tables.Table, kinds: list[str], values: di
 def union_all(frames: list[DataFrame]) -> DataFrame:
     """All frames together, columns by name."""
     return reduce(DataFrame.unionByName, frames)
+
+
+def without_claims(parsed: DataFrame, policies: DataFrame) -> Facts:
+    """The facts of a broker that pushes its messages: it has neither claims nor attempts to claim."""
+    none = parsed.where("false")
+    claims, attempts = (rows_of(none, table, [], {}) for table in (tables.CLAIMS, tables.CLAIM_ATTEMPTS))
+    return Facts(parsed, explode_messages(parsed), claims, attempts, policies)

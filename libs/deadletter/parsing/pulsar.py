@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope
-from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
+from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 
 SYSTEM = "pulsar"
 FIELDS = {
@@ -189,11 +189,4 @@ def facts(parsed: DataFrame) -> Facts:
             "attributes": "dead_letter_policy",
         },
     )
-    none = parsed.where("false")
-    return Facts(
-        parsed,
-        explode_messages(parsed),
-        rows_of(none, tables.CLAIMS, [], {}),
-        rows_of(none, tables.CLAIM_ATTEMPTS, [], {}),
-        policies,
-    )
+    return without_claims(parsed, policies)
