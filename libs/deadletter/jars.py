@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pyspark
@@ -19,6 +20,9 @@ MODULE = """<ivy-module version="2.0"><info organisation="deadletter" module="ja
 {lines}
 </dependencies></ivy-module>
 """
+DELTA = """<dependency org="io.delta" name="delta-spark_{spark}_2.13" rev="{delta}" conf="default"/>
+<exclude org="(?!io\\.delta|io\\.unitycatalog).*" matcher="regexp"/>"""
+"""Delta with what it needs beside pyspark's jars, in Ivy's words."""
 KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
 """Spark's Kafka connector, for any 4.1."""
 KAFKA = (
@@ -33,10 +37,20 @@ KAFKA = (
 """The connector with what it needs beside pyspark's jars, in Ivy's words."""
 
 
+def delta_jars() -> list[str]:
+    """Paths of the Delta jars that fit the installed pyspark and delta-spark."""
+    spark = ".".join(version("pyspark").split(".")[:2])
+    return _given("DELTA") or fetch("Delta Lake", DELTA.format(spark=spark, delta=version("delta-spark")))
+
+
 def kafka_jars() -> list[str]:
-    """Paths of the jars that Spark needs to read Kafka; ``DEADLETTER_KAFKA_JARS`` names them on machines apart."""
-    given = os.environ.get("DEADLETTER_KAFKA_JARS")
-    return given.split(",") if given else fetch("Spark's Kafka connector", *KAFKA)
+    """Paths of the jars that Spark needs to read Kafka."""
+    return _given("KAFKA") or fetch("Spark's Kafka connector", *KAFKA)
+
+
+def _given(name: str) -> list[str]:
+    """Where a machine without Maven Central has the jars: ``DEADLETTER_DELTA_JARS``, ``DEADLETTER_KAFKA_JARS``."""
+    return [path for path in os.environ.get(f"DEADLETTER_{name}_JARS", "").split(",") if path]
 
 
 def fetch(what: str, *lines: str) -> list[str]:

@@ -11,13 +11,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from deadletter.errors import DeadletterError
-from deadletter.jars import kafka_jars
+from deadletter.jars import delta_jars, kafka_jars
 
 JAVA_VERSIONS = (17, 21)
 LOCAL = {
@@ -28,14 +27,24 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # nobody sees the plans that Spark writes down and keeps for its pages
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "5",
+    # without Hadoop's native library every rename and every mode of a file starts a process: few of both, then
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.log.level": "ERROR",
     "spark.sql.ansi.enabled": "true",
     "spark.driver.memory": os.environ.get("DEADLETTER_DRIVER_MEMORY", "4g"),
+    # each aggregation and each broadcast begins with a page, 64 MB by default; most here hold a few hundred rows
+    "spark.buffer.pageSize": "1m",
+    "spark.broadcast.blockSize": "128k",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:+UseTransparentHugePages"
 """A virtual machine can be slow to give a process its memory page by page: huge pages are few."""
-QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
+QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
 """Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.warmup`: Spark starts in half the time."""
@@ -46,7 +55,11 @@ SMALL_BATCH = 128 << 20
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 LARGE = COMPILED | {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "32"}
 SMALL = COMPILED | {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-TINY = SMALL | {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+TINY = SMALL | {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -74,13 +87,17 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told by the command
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
-    builder = builder.remote(remote) if remote else builder.master(os.environ.get("SPARK_MASTER", "local[*]"))
+    master = os.environ.get("SPARK_MASTER", "local[*]")
+    builder = builder.remote(remote) if remote else builder.master(master)
+    delta, added = delta_jars(), kafka_jars() if kafka else []
+    if not (remote or master.startswith("local")):
+        added += delta  # the workers fetch them
     started = {
-        "spark.jars.packages": delta_package(),
+        # from the start: a JVM stores no classes of jars that are added to it later
+        "spark.driver.extraClassPath": os.pathsep.join(delta),
         "spark.driver.extraJavaOptions": java_options(quick),
+        "spark.jars": ",".join(added),
     }
-    if kafka:
-        started["spark.jars"] = ",".join(kafka_jars())
     for key, value in (LOCAL | TINY | DELTA | started).items():
         builder = builder.config(key, value)
     with quiet_start():
@@ -105,12 +122,6 @@ def tune(spark: SparkSession, new_bytes: int) -> None:
     sizes = TINY if new_bytes <= TINY_BATCH else SMALL if new_bytes <= SMALL_BATCH else LARGE
     for key, value in sizes.items():
         spark.conf.set(key, value)
-
-
-def delta_package() -> str:
-    """The Maven coordinates of the Delta jars that fit the installed pyspark and delta-spark."""
-    spark = ".".join(version("pyspark").split(".")[:2])
-    return f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}"
 
 
 def require_java() -> None:

@@ -19,16 +19,22 @@ KEPT = 20
 SITE = "data_docs"
 
 
+def load_gx() -> None:
+    """Import what :func:`write_docs` needs: it takes seconds in which Spark can work."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # nothing leaves the machine
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    import great_expectations.data_context  # noqa: F401
+
+
 def write_docs(
     outcomes: Iterable[Outcome], folder: str | Path, run_id: str, judged_at: datetime, keep: int = KEPT
 ) -> Path:
     """Add a run to the Data Docs under ``<folder>/quality`` and return their index page.
 
     One page a suite; only the newest ``keep`` runs stay, so that a thousandth run takes as long as a twentieth.
-    Importing GX takes seconds: call this last. ``judged_at`` is UTC.
+    ``judged_at`` is UTC.
     """
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # nothing leaves the machine
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    load_gx()
     from great_expectations.core.run_identifier import RunIdentifier
 
     root = Path(folder).absolute() / "quality"

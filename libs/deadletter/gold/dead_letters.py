@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.facts import SilverFacts
+from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 
 CAUSES = {
@@ -38,22 +42,35 @@ def cause(reason: Column) -> Column:
     return F.coalesce(F.try_element_at(known, reason), F.lit("other"))
 
 
-def dead_letters(facts: SilverFacts, events: DataFrame, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
-    """Rows of ``gold.dead_letters`` without their pattern (``pattern_id`` is null).
+def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
+    """Rows of ``gold.dead_letters`` without their pattern (``pattern_id`` is null), from :func:`all_deaths`.
 
     ``events`` are rows of ``bronze.queue_events``, where payloads stay.
     """
-    return _with_payload(_with_error(all_deaths(facts, habits), facts), facts, events)
+    return _with_payload(_with_error(deaths, facts), facts, events)
 
 
-def all_deaths(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
-    """Every broker's deaths in the columns of ``gold.dead_letters``; payload and error are null."""
-    parts = [
-        _complete(zaqar.deaths(facts, habits), "zaqar", reason="max_claim_count", evidence="derived"),
-        _complete(rabbitmq.deaths(facts), "rabbitmq"),
-        _complete(pulsar.deaths(facts), "pulsar", evidence="observed"),
-    ]
-    dead = parts[0].unionByName(parts[1]).unionByName(parts[2])
+def all_deaths(
+    facts: SilverFacts,
+    habits: zaqar_store.Habits = zaqar_store.REDIS,
+    stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+) -> DataFrame:
+    """Every broker's deaths in the columns of ``gold.dead_letters``; payload and error are null.
+
+    With ``stage`` each broker's are computed at once, beside the others'.
+    """
+    brokers = {
+        "zaqar": (partial(zaqar.deaths, facts, habits), {"reason": "max_claim_count", "evidence": "derived"}),
+        "rabbitmq": (partial(rabbitmq.deaths, facts), {}),
+        "pulsar": (partial(pulsar.deaths, facts), {"evidence": "observed"}),
+    }
+    dead = reduce(
+        DataFrame.unionByName,
+        together(
+            lambda system=system, deaths=deaths, constants=constants: stage(_complete(deaths(), system, **constants))
+            for system, (deaths, constants) in brokers.items()
+        ),
+    )
     return dead.withColumn("cause", F.coalesce("cause", cause(F.col("reason"))))
 
 
