@@ -34,6 +34,7 @@ soak: setup ## More generated histories and more killed runs: make soak SEED=7 M
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
 		$(BIN)/pytest tests/properties/test_histories.py
 	DEADLETTER_KILLS=$(or $(KILLS),20) $(BIN)/pytest tests/pipelines/test_kill.py
+	$(BIN)/pytest -m soak
 	SPARK_REMOTE="local[2]" $(BIN)/pytest $(ON_CONNECT)
 
 lint: setup ## Check the style

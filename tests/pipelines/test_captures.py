@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.dead_letters import all_deaths, dead_letters
+from deadletter.gold import zaqar
 from deadletter.gold.facts import until
 from deadletter.rules.zaqar_store import DOCUMENT, REDIS
 from tests.pipelines import truth
@@ -24,8 +24,7 @@ def judged_at(lake, as_of, tenant, habits=REDIS):
     silver = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES)
     facts = until(*[lake.read(table).where(F.col("tenant") == tenant) for table in silver], as_of)
     shown = f"coalesce(expires_at > '{as_of}', true) AND coalesce(removed_at > '{as_of}', true)"
-    dead = dead_letters(all_deaths(facts, habits), facts, lake.read(tables.QUEUE_EVENTS).limit(0)).where(shown)
-    found = dead.select("dead_letter_queue", "message_id", "claim_count").collect()
+    found = zaqar.deaths(facts, habits).where(shown).select("dead_letter_queue", "message_id", "claim_count").collect()
     assert len(found) == len({row[:2] for row in found}), "a dead letter stands twice"
     return {(row["dead_letter_queue"], row["message_id"]): row["claim_count"] for row in found}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
@@ -14,6 +14,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 
+SYSTEMS = ("zaqar", "rabbitmq", "pulsar")
 CAUSES = {
     "delivery_limit": "delivery_limit",
     "max_claim_count": "delivery_limit",
@@ -54,10 +55,12 @@ def all_deaths(
     facts: SilverFacts,
     habits: zaqar_store.Habits = zaqar_store.REDIS,
     stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    systems: Collection[str] = SYSTEMS,
 ) -> DataFrame:
     """Every broker's deaths in the columns of ``gold.dead_letters``; payload and error are null.
 
-    With ``stage`` each broker's are computed at once, beside the others'.
+    With ``stage`` each broker's are computed at once, beside the others'. ``systems``: those that the facts are of,
+    at least one; another broker's deaths would cost as much to plan as if there were some.
     """
     brokers = {
         "zaqar": (partial(zaqar.deaths, facts, habits), {"reason": "max_claim_count", "evidence": "derived"}),
@@ -69,6 +72,7 @@ def all_deaths(
         together(
             lambda system=system, deaths=deaths, constants=constants: stage(_complete(deaths(), system, **constants))
             for system, (deaths, constants) in brokers.items()
+            if system in systems
         ),
     )
     return dead.withColumn("cause", F.coalesce("cause", cause(F.col("reason"))))
