@@ -30,7 +30,7 @@ test: setup ## Run all tests, on a classic session and over Spark Connect
 	$(BIN)/pytest
 	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT))
 
-soak: setup ## More generated histories and more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=20
+soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=20
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
 		$(BIN)/pytest tests/properties/test_histories.py
 	DEADLETTER_KILLS=$(or $(KILLS),20) $(BIN)/pytest tests/pipelines/test_kill.py

@@ -94,6 +94,7 @@ def run_on(address, landing, lake, log):
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=sink, env=environment)
 
 
+@pytest.mark.soak
 def test_a_killed_worker_changes_no_row(lake, cluster, landing, tmp_path):
     """One broker alone on a cluster gives what the same events give among others on one machine."""
     address, master_log, (victim, survivor) = cluster

@@ -3,6 +3,8 @@
 import gzip
 import random
 
+import pytest
+
 from deadletter import steps, tables
 from deadletter.lake import Lake
 from tests.pipelines.conftest import capture_files, quiet
@@ -45,6 +47,7 @@ def write(folder, name, lines):
         file.writelines(lines)
 
 
+@pytest.mark.soak
 def test_shuffled_duplicated_split_and_late(spark, lake, tmp_path):
     """Two runs over shuffled halves, one line in ten twice, against one run over the captures.
 

@@ -93,6 +93,7 @@ def from_folder(spark, tmp_path_factory):
     return lake
 
 
+@pytest.mark.soak
 def test_each_record_is_read_once(spark, fed):
     """Also the second run reads only what is new; a resend is a row of its own, and the same event."""
     root, _, (first, second), sent = fed
@@ -103,6 +104,7 @@ def test_each_record_is_read_once(spark, fed):
     assert second["events_in"] == sum(map(len, LINES.values())) - 2 * EARLY + 2 * TWICE
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("table", [tables.QUEUE_EVENTS, *SILVER, *GOLD], ids=lambda table: table.full_name)
 def test_the_same_tables_as_from_a_folder(fed, from_folder, table):
     both = (Lake(from_folder.spark, str(fed[0])), from_folder)
@@ -116,6 +118,7 @@ def test_the_same_tables_as_from_a_folder(fed, from_folder, table):
         assert folder.count() > 10
 
 
+@pytest.mark.soak
 def test_records_without_a_value_and_odd_bytes_are_in_quarantine(spark, fed):
     refused = Lake(spark, str(fed[0])).read(tables.QUARANTINE).select("event_id", "raw", "reasons").collect()
     found = {row["event_id"]: row["reasons"] for row in refused}
@@ -131,6 +134,7 @@ def told(done, code):
     return lines[0]
 
 
+@pytest.mark.soak
 def test_records_that_are_gone(broker, fed):
     """Kept too briefly: said, with the way on; nothing is passed over in silence."""
     root, landing, *_ = fed
@@ -143,6 +147,7 @@ def test_records_that_are_gone(broker, fed):
     assert (root / "_checkpoints" / "queue_events" / checkpoint).is_dir()
 
 
+@pytest.mark.soak
 def test_a_topic_that_is_not_there(broker, tmp_path):
     said = told(run(f"kafka://{broker.address}/zaqar=nowhere", tmp_path / "lake"), 2)
     assert f"there is no topic nowhere at {broker.address}. Make it" in said
@@ -160,6 +165,7 @@ def test_nobody_answers(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.soak
 def test_a_session_without_the_connector(spark, broker, tmp_path):
     """Sessions for folders do without its jars; where one is given topics all the same, it says what is missing."""
     with pytest.raises(DeadletterError, match="has no Kafka connector. Start it with --packages org.apache.spark:"):

@@ -17,7 +17,7 @@ from tests.pipelines.conftest import quiet
 from tests.properties.test_histories import generate
 from tests.properties.test_invariants import GOLD, SILVER, write
 
-KILLS = int(os.environ.get("DEADLETTER_KILLS", "3"))
+KILLS = int(os.environ.get("DEADLETTER_KILLS", "2"))
 STAGES = ("bronze:", "gold:", "quality:", "silver:", "gold:")
 ROOT = Path(__file__).parent.parent.parent
 
@@ -109,6 +109,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.soak
 def test_a_full_disk(spark, tmp_path, small_disk, undisturbed):
     """The run says that the disk is full; with more room the next one completes the lake."""
     landing = tmp_path / "landing"

@@ -119,6 +119,7 @@ def test_what_stays_has_the_reasons_of_now(lake, monkeypatch):
     assert ("zaqar", "bad_ttl") not in listed(lake)
 
 
+@pytest.mark.soak
 def test_killed_and_started_again(lake, lenient, monkeypatch, tmp_path):
     """Killed after the facts were merged, the events still wait; killed before gold, the next run derives it although
     nothing new came. It ends in the tables of one quiet release."""

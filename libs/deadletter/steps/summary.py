@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
+from deadletter.parallel import together
 
 Tell = Callable[[str], None]
 
@@ -31,15 +32,16 @@ class Summary:
 
     def describe(self, lake: Lake) -> None:
         """Fill in what the lake holds."""
-        self.messages = lake.read(tables.MESSAGE_STATE).count()
-        self.patterns = lake.read(tables.POISON_PATTERNS).count()
         counted = (
             lake.read(tables.DEAD_LETTERS)
             .groupBy("system", "tenant", "queue", "subscription", "reason")
             .agg(F.count("*").alias("dead_letters"))
             .orderBy("system", "tenant", "queue", "subscription", "reason")
         )
-        self.dead_letters = [row.asDict() for row in counted.collect()]
+        self.messages, self.patterns, rows = together(
+            [lake.read(tables.MESSAGE_STATE).count, lake.read(tables.POISON_PATTERNS).count, counted.collect]
+        )
+        self.dead_letters = [row.asDict() for row in rows]
 
 
 def utc(text: str) -> datetime:
