@@ -26,7 +26,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup ## Run the main job on the bundled captures and write the report
 	$(BIN)/deadletter demo
 
-test: setup ## Run all tests, on a classic session and over Spark Connect
+test: setup ## Run the tests, on a classic session and over Spark Connect
 	$(BIN)/pytest
 	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT))
 

@@ -32,4 +32,4 @@ def facts_at(lake: Lake, as_of: datetime) -> SilverFacts:
 def status_at(lake: Lake, as_of: datetime, habits: Habits = REDIS) -> DataFrame:
     """``silver.message_state`` with each message's status at ``as_of``."""
     facts = facts_at(lake, as_of)
-    return message_status(facts, all_deaths(facts, habits), habits)
+    return message_status(facts, all_deaths(facts, habits, systems=facts.systems()), habits)

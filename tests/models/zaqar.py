@@ -51,6 +51,7 @@ class Store:
         self.project, self.chance = project, chance
         self.policies, self.messages, self.claims, self.events = {}, [], {}, []
         self.flavors, self.pools = {}, {}  # flavor -> pools, queue -> pools
+        self.apart = set()  # queues whose policy names a dead letter queue in another pool
 
     # what the tap sees
 
@@ -78,9 +79,14 @@ class Store:
     def counts(self, queue):
         """Both are set, and both queues can be in the same pool."""
         policy = self.policies.get(queue, {})
-        target = policy.get("_dead_letter_queue")
+        both = policy.get("_max_claim_count") is not None and policy.get("_dead_letter_queue") is not None
+        return both and queue not in self.apart
+
+    def place(self, queue):
+        """Look at the pools when a policy is set."""
+        target = self.policies[queue].get("_dead_letter_queue")
         apart = queue in self.pools and target in self.pools and not self.pools[queue] & self.pools[target]
-        return policy.get("_max_claim_count") is not None and target is not None and not apart
+        (self.apart.add if apart else self.apart.discard)(queue)
 
     def put(self, now, queue, **metadata):
         new = queue not in self.policies
@@ -88,11 +94,13 @@ class Store:
             self.policies[queue] = metadata
             if metadata.get("_flavor"):
                 self.pools[queue] = self.flavors[metadata["_flavor"]]
+            self.place(queue)
         self.tell(now, "PUT", queue, 201 if new else 204, request=metadata)
 
     def patch(self, now, queue, **metadata):
         self.policies[queue] = {k: v for k, v in (self.policies.get(queue, {}) | metadata).items() if v is not None}
         shown = {"_max_messages_post_size": 262144, "_default_message_ttl": 3600, "_default_message_delay": 0}
+        self.place(queue)
         changes = [{"op": "replace", "path": f"/metadata/{k}", "value": v} for k, v in metadata.items()]
         # unset values are listed as null, as the server does
         unset = {"_max_claim_count": None, "_dead_letter_queue": None, "_dead_letter_queue_messages_ttl": None}
@@ -112,6 +120,7 @@ class Store:
     def delete_queue(self, now, queue):
         self.empty(now, queue, "purged")
         self.policies.pop(queue, None)
+        self.pools.pop(queue, None)
         self.tell(now, "DELETE", queue, 204)
 
     # messages
@@ -310,7 +319,7 @@ class Store:
                 if unseen and not any(death["queue"] == queue for death in m.deaths):
                     continue
                 row = {"granted": len(m.granted.get(queue, [])), "status": self.status(m, queue, now), "death": None}
-                row["unseen"] = unseen
+                row |= {"unseen": unseen, "payload": m.body}
                 row |= {"claimed_while_delayed": m.early} if queue == m.origin else {}
                 row |= {"never_claimable": m.never} if queue == m.origin else {}
                 for death in m.deaths:
@@ -414,7 +423,11 @@ def history(chance, project, habits, size, cut):
         elif what < 0.885:
             store.purge(now, chance.choice(("q", "q-dlq")))
         elif what < 0.888 and chance.random() < 0.3:
-            store.delete_queue(now, chance.choice(("q", "q-dlq")))
+            queue = chance.choice(("q", "q-dlq"))
+            store.delete_queue(now, queue)
+            if pooled:  # the one that is made again has no flavor
+                store.put(now + 1, queue, **(policy if queue == "q" else second))
+                now += 1
         elif what < 0.90:
             store.pop(now, "q" if habits == "redis" else chance.choice(("q", "q-dlq")), chance.randint(1, 3))
         elif what < 0.92:

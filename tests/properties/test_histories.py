@@ -126,6 +126,14 @@ def test_dead_letters(lake, histories, kind):
     assert_same_deaths(dead_rows(lake.read(tables.DEAD_LETTERS)), histories.at_end, kind)
 
 
+def test_payloads_of_first_and_second_deaths(lake, histories):
+    dead = lake.read(tables.DEAD_LETTERS).where("tenant LIKE 'document-%'")
+    have = {tuple(row[:4]): row["payload"] for row in dead.select(*tables.MESSAGE_KEY[1:], "payload").collect()}
+    want = {key: row["payload"] for key, row in histories.at_end.items() if row["death"] and of_kind(key, "document")}
+    assert {key[1] for key in want} == {"q", "q-dlq"}
+    assert have == want
+
+
 def test_dead_letters_with_the_redis_store(lake, histories):
     facts = facts_at(lake, time(histories.end))
     assert_same_deaths(dead_rows(all_deaths(facts, REDIS)), histories.at_end, "redis")

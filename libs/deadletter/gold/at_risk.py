@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -63,8 +64,9 @@ def open_messages(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
+    unsettled = replace(facts, state=facts.state.where("settled IS NULL"))
     return (
-        message_status(facts, dead)
+        message_status(unsettled, dead)
         .where(F.col("status").isin(*OPEN) & ~done)
         .join(facts.policies, list(QUEUE_KEY), "left")
         .join(_dead_letter_queues(facts, dead), ["system", "tenant", "queue"], "left_anti")

@@ -14,7 +14,6 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 
-SYSTEMS = ("zaqar", "rabbitmq", "pulsar")
 CAUSES = {
     "delivery_limit": "delivery_limit",
     "max_claim_count": "delivery_limit",
@@ -55,15 +54,15 @@ def all_deaths(
     facts: SilverFacts,
     habits: zaqar_store.Habits = zaqar_store.REDIS,
     stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
-    systems: Collection[str] = SYSTEMS,
+    systems: Collection[str] = (),
 ) -> DataFrame:
     """Every broker's deaths in the columns of ``gold.dead_letters``; payload and error are null.
 
-    With ``stage`` each broker's are computed at once, beside the others'. ``systems``: those that the facts are of,
-    at least one; another broker's deaths would cost as much to plan as if there were some.
+    With ``stage`` each broker's are computed at once, beside the others'. ``systems``: those that the facts are of;
+    another broker's deaths would cost as much to plan as if there were some. All brokers' where none is named.
     """
     brokers = {
-        "zaqar": (partial(zaqar.deaths, facts, habits), {"reason": "max_claim_count", "evidence": "derived"}),
+        "zaqar": (partial(zaqar.deaths, facts, habits, stage), {"reason": "max_claim_count", "evidence": "derived"}),
         "rabbitmq": (partial(rabbitmq.deaths, facts), {}),
         "pulsar": (partial(pulsar.deaths, facts), {"evidence": "observed"}),
     }
@@ -72,7 +71,7 @@ def all_deaths(
         together(
             lambda system=system, deaths=deaths, constants=constants: stage(_complete(deaths(), system, **constants))
             for system, (deaths, constants) in brokers.items()
-            if system in systems
+            if system in (systems or brokers)
         ),
     )
     return dead.withColumn("cause", F.coalesce("cause", cause(F.col("reason"))))
@@ -119,18 +118,23 @@ def raw_of(wanted: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
-    """Take each payload from its post; where that was not seen, from the event that shows the death."""
-    posts = facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')").select(
-        "system",
-        "tenant",
-        "queue",
-        "message_id",
-        F.col("posted.event_id").alias("post_event_id"),
-        F.col("posted.position").alias("position"),
+    """Take each payload from its post; where that was not seen, from the event that shows the death.
+
+    A derived death has no such event: a message that came from another queue was posted there.
+    """
+    message = ["system", "tenant", "message_id"]
+    post = F.struct("posted.time", "posted.event_id", "posted.position", "queue")
+    posts = (
+        facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')")
+        .join(dead.select(*message), message, "left_semi")
+        .groupBy(*message)
+        .agg(F.array_sort(F.collect_list(post)).alias("posts"))
     )
-    shown = F.coalesce("post_event_id", "event_id")
-    posted = dead.join(posts, ["system", "tenant", "queue", "message_id"], "left").withColumn("raw_event_id", shown)
+    here = F.get(F.filter("posts", lambda p: p["queue"] == F.col("queue")), F.lit(0))
+    elsewhere = F.when(F.col("evidence") == "derived", F.get("posts", F.lit(0)))
+    posted = dead.join(posts, message, "left").withColumn("post", F.coalesce(here, elsewhere))
+    posted = posted.withColumn("raw_event_id", F.coalesce("post.event_id", "event_id"))
     raw = raw_of(posted.select(F.col("raw_event_id").alias("event_id")), events)
     joined = posted.join(raw.withColumnRenamed("event_id", "raw_event_id"), "raw_event_id", "left")
-    body = payload(F.col("system"), F.col("raw"), F.coalesce("position", F.lit(0)))
+    body = payload(F.col("system"), F.col("raw"), F.coalesce("post.position", F.lit(0)))
     return joined.withColumn("payload", body).select(*tables.DEAD_LETTERS.column_names)

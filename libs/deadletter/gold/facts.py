@@ -30,6 +30,10 @@ class SilverFacts:
     policies: DataFrame
     as_of: datetime
 
+    def systems(self) -> list[str]:
+        """The brokers that any message is of."""
+        return [row["system"] for row in self.state.select("system").distinct().collect()]
+
 
 def until(
     state: DataFrame, claims: DataFrame, attempts: DataFrame, policies: DataFrame, as_of: datetime

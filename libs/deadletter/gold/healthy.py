@@ -10,6 +10,8 @@ from deadletter.gold.facts import SilverFacts
 
 SAMPLE = 1000
 """Messages of a queue that are looked at; which ones, the hashes of their ids decide."""
+SAMPLE_OF_ALL, LEAST = 100_000, 100
+"""Messages of all queues that are looked at: each queue gives its equal share, but not fewer than the least."""
 
 
 def healthy_payloads(facts: SilverFacts, dead: DataFrame, events: DataFrame) -> DataFrame:
@@ -25,6 +27,8 @@ def healthy_payloads(facts: SilverFacts, dead: DataFrame, events: DataFrame) -> 
         .distinct()
     )
     posts = facts.state.where("posted IS NOT NULL").select("system", "tenant", "queue", "message_id", "posted")
+    queues = posts.agg(F.count_distinct("system", "tenant", "queue").alias("queues"))
+    share = F.greatest(F.lit(LEAST), F.least(F.lit(SAMPLE), F.lit(SAMPLE_OF_ALL) / F.greatest("queues", F.lit(1))))
     place = F.row_number().over(
         Window.partitionBy("system", "tenant", "queue").orderBy(F.xxhash64("message_id"), "message_id")
     )
@@ -32,7 +36,8 @@ def healthy_payloads(facts: SilverFacts, dead: DataFrame, events: DataFrame) -> 
         posts.join(settled, ["system", "tenant", "queue", "message_id"], "left_semi")
         .join(died, ["system", "tenant", "message_id"], "left_anti")
         .withColumn("place", place)
-        .where(F.col("place") <= SAMPLE)
+        .crossJoin(queues)
+        .where(F.col("place") <= share)
     )
     shown = sampled.withColumn("event_id", F.col("posted.event_id"))
     shown = shown.join(raw_of(shown, events), "event_id")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 
 import pyarrow as pa
@@ -18,18 +18,27 @@ _QUEUE = ["tenant", "queue"]
 _ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64()}
 
 
-def deaths(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
+def deaths(
+    facts: SilverFacts,
+    habits: zaqar_store.Habits = zaqar_store.REDIS,
+    stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+) -> DataFrame:
     """Rows of ``tenant, queue, message_id, dead_letter_queue, claim_count, max_deliveries, posted_at,
     dead_lettered_at, expires_at, removed_at, event_id``: every message that a claim attempt moved.
+
+    ``stage`` computes what is read several times once.
     """
     queues = replayed_queues(facts.policies)
-    state = facts.state.where("system = 'zaqar'").join(queues, _QUEUE, "left")
-    state = state.withColumns({"came": F.col("posted").isNull(), "posted": F.coalesce("posted", _unseen_post())})
-    candidates = exhausted(state)
-    messages = with_claims(candidates, state, facts)
+    state = facts.state.where("system = 'zaqar'").withColumns(
+        {"came": F.col("posted").isNull(), "posted": F.coalesce("posted", _unseen_post())}
+    )
+    candidates = stage(exhausted(state, queues))
+    # few messages ever come near a limit: all that follows looks at these alone, in whatever queues they were
+    lives = state.join(candidates.select("tenant", "message_id").distinct(), ["tenant", "message_id"], "left_semi")
+    messages = with_claims(candidates, lives, facts)
     attempts = counting_attempts(facts, queues, state, candidates)
     moved = _replay(messages, attempts, habits)
-    return _with_removal(moved, state, facts)
+    return _with_removal(moved, lives, facts)
 
 
 def replayed_queues(policies: DataFrame) -> DataFrame:
@@ -85,16 +94,19 @@ def place(posted: Column) -> Column:
     )
 
 
-def exhausted(state: DataFrame) -> DataFrame:
+def exhausted(state: DataFrame, queues: DataFrame) -> DataFrame:
     """The messages that reached the lowest limit their queue ever had, or may have come to it with a count: only these
-    can have been moved."""
+    can have been moved. They have the columns of ``queues``, too."""
+    limited = queues.withColumn("lowest", rules.lowest_limit(F.col("policies")))
     counted = F.filter("deliveries", lambda d: rules.counts_claims(policy_at(F.col("policies"), d["time"])))
-    reached = F.size("counted") >= rules.lowest_limit(F.col("policies"))
-    return state.withColumn("counted", counted).where(F.col("second") | reached)
+    claimed = state.join(limited, _QUEUE).where(F.col("second") | (F.size("deliveries") >= F.col("lowest")))
+    reached = F.size("counted") >= F.col("lowest")
+    return claimed.withColumn("counted", counted).where(F.col("second") | reached).drop("lowest")
 
 
-def with_claims(candidates: DataFrame, state: DataFrame, facts: SilverFacts) -> DataFrame:
-    """The candidates as :data:`zaqar_replay.MESSAGE_INPUT`, with every claim that took them in any queue."""
+def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> DataFrame:
+    """The candidates as :data:`zaqar_replay.MESSAGE_INPUT`, with every claim that took them in any queue: ``lives`` are
+    their rows in all."""
     candidates = candidates.withColumns(
         {
             "policy": policy_at(F.col("policies"), F.col("posted.time")),
@@ -115,11 +127,7 @@ def with_claims(candidates: DataFrame, state: DataFrame, facts: SilverFacts) -> 
         F.transform("counted", lambda d: F.unix_micros(d["time"])).alias("counted"),
         F.transform("deliveries", lambda d: d["event_id"]).alias("granted"),
     )
-    grants = (
-        state.select("tenant", "queue", "message_id", F.explode("deliveries").alias("delivery"))
-        .join(messages.select("tenant", "message_id").distinct(), ["tenant", "message_id"], "left_semi")
-        .select("tenant", "queue", "message_id", F.col("delivery.claim_id").alias("claim_id"))
-    )
+    grants = lives.select("tenant", "queue", "message_id", F.explode("deliveries.claim_id").alias("claim_id"))
     taken = (
         grants.join(facts.claims.where("system = 'zaqar'"), ["tenant", "queue", "claim_id"])
         .groupBy("tenant", "message_id")
@@ -154,8 +162,9 @@ def counting_attempts(facts: SilverFacts, queues: DataFrame, state: DataFrame, c
         .where(rules.counts_claims(F.col("policy")))
     )
     first = (
-        state.select(*_QUEUE, place(F.col("posted")).alias("place"), F.explode("deliveries").alias("delivery"))
-        .groupBy(*_QUEUE, F.col("delivery.event_id").alias("event_id"))
+        state.select(*_QUEUE, place(F.col("posted")).alias("place"), F.explode("deliveries.event_id").alias("event_id"))
+        .join(attempts.where("granted > 0").select(*_QUEUE, "event_id"), [*_QUEUE, "event_id"], "left_semi")
+        .groupBy(*_QUEUE, "event_id")
         .agg(F.min("place").alias("first_granted"))
     )
     claims = facts.claims.where("system = 'zaqar'").select(*_QUEUE, "claim_id", *_claim_end())
@@ -194,15 +203,15 @@ def _names(schema: str) -> list[str]:
     return [name for name, _ in _fields(schema)]
 
 
-def _with_removal(moved: DataFrame, state: DataFrame, facts: SilverFacts) -> DataFrame:
+def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts) -> DataFrame:
     """Add when each message was deleted from its dead letter queue, by whatever way."""
-    there = state.select(
+    there = lives.select(
         "tenant",
         F.col("queue").alias("dead_letter_queue"),
         "message_id",
         F.col("settled.time").alias("deleted_there"),
     )
-    here = state.select(
+    here = lives.select(
         "tenant",
         "queue",
         "message_id",

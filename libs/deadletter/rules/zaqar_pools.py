@@ -31,9 +31,10 @@ def in_other_pool(own: Column, target: Column) -> Column:
 
 def told() -> Column:
     """A row that tells of a pool as ``struct<valid_from, queue, flavor, pools>``: a queue that was created with a
-    flavor (no pools), or a flavor (no queue); null for any other row."""
+    flavor (no pools) or deleted (no flavor either), or a flavor (no queue); null for any other row."""
     attributes = F.from_json("attributes", TOLD)
-    tells = (F.col("kind") == FLAVOR) | ((F.col("kind") == "declared") & attributes["_flavor"].isNotNull())
+    created = (F.col("kind") == "declared") & attributes["_flavor"].isNotNull()
+    tells = created | F.col("kind").isin(FLAVOR, "deleted")
     row = F.struct(
         "valid_from",
         F.when(F.col("kind") != FLAVOR, F.col("queue")).alias("queue"),
@@ -47,7 +48,7 @@ def without_foreign_limits(policies: Column, told: Column, queue: Column) -> Col
     """A queue's history with the limits whose dead letter queue is in another pool moved to ``ignored_limit``.
 
     ``told`` are the rows of :func:`told` of its project, in time order. A queue's pool is one of those of the flavor it
-    was created with.
+    was created with; one that was deleted, and created again without a flavor, can be in any.
     """
 
     def judged(policy: Column) -> Column:

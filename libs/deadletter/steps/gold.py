@@ -12,7 +12,7 @@ from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
 from deadletter.gold.at_risk import at_risk
 from deadletter.gold.collateral import collateral
-from deadletter.gold.dead_letters import SYSTEMS, all_deaths, dead_letters
+from deadletter.gold.dead_letters import all_deaths, dead_letters
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.health import queue_health
@@ -63,8 +63,7 @@ def _sources(lake: Lake, habits: Habits) -> dict[str, int]:
 
 def _write(lake: Lake, gate: Gate, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
     """Derive all tables, judge all, then write all."""
-    systems = [row["system"] for row in facts.state.select("system").distinct().collect()]
-    deaths, _ = together([partial(all_deaths, facts, habits, lake.stage, systems or SYSTEMS), load_gx])
+    deaths, _ = together([partial(all_deaths, facts, habits, lake.stage, facts.systems()), load_gx])
     judged = lake.stage(dead_letters(deaths, facts, lake.read(tables.QUEUE_EVENTS)))
     tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
     parts = together([partial(_patterns, lake, facts, judged), partial(_queues, lake, facts, judged)])
