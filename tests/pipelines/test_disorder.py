@@ -71,6 +71,7 @@ def test_shuffled_duplicated_split_and_late(spark, lake, tmp_path):
     assert_same_tables(lake, other)
 
 
+@pytest.mark.soak
 def test_one_broker_alone(spark, lake, tmp_path):
     """Zaqar's dead letters are derived from its own events; the other brokers' are compared beside other tests."""
     alone = Lake(spark, str(tmp_path / "lake"))

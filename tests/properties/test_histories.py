@@ -147,8 +147,15 @@ def statuses(lake, at, habits):
     return {tuple(row[:4]): tuple(row[4:]) for row in found.itertuples(index=False, name=None)}
 
 
-@pytest.mark.parametrize("place", ["cut", "end"])
-@pytest.mark.parametrize("habits", [DOCUMENT, REDIS], ids=lambda habits: habits.name)
+@pytest.mark.parametrize(
+    ("habits", "place"),
+    [
+        pytest.param(DOCUMENT, "cut", id="document-cut"),
+        pytest.param(REDIS, "end", id="redis-end"),
+        pytest.param(DOCUMENT, "end", id="document-end", marks=pytest.mark.soak),
+        pytest.param(REDIS, "cut", id="redis-cut", marks=pytest.mark.soak),
+    ],
+)
 def test_status(lake, histories, place, habits):
     at, truth = (START + CUT * SECOND, histories.at_cut) if place == "cut" else (histories.end, histories.at_end)
     have = statuses(lake, at, habits)

@@ -24,21 +24,28 @@ from deadletter.tables import QUEUE_KEY
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
 
 
-def at_risk(
+def compared_open(
     facts: SilverFacts,
-    dead: DataFrame,
+    deaths: DataFrame,
     profiles: DataFrame,
     events: DataFrame,
     masks: Sequence[Mask] = MASKS,
 ) -> DataFrame:
-    """Rows of ``gold.at_risk``: open messages with at most one delivery left, or of a known pattern.
+    """:func:`open_messages` with ``payload``, ``deviation_key`` and ``deviation``.
 
-    ``dead`` are rows of ``gold.dead_letters`` with ``deviation_key`` and ``pattern_id``; ``profiles`` say what
-    is usual in each queue, see :func:`deadletter.patterns.profile.profile`; ``events`` are rows of
-    ``bronze.queue_events``. What lies in a dead letter queue is not at risk, it is dead.
+    ``profiles`` say what is usual in each queue, see :func:`deadletter.patterns.profile.profile`; ``events`` are rows
+    of ``bronze.queue_events``.
     """
-    seen = _with_payload(open_messages(facts, dead), facts, events)
-    compared = compare_payloads(seen, profiles, masks)
+    return compare_payloads(_with_payload(open_messages(facts, deaths), facts, events), profiles, masks)
+
+
+def at_risk(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
+    """Rows of ``gold.at_risk``: messages of :func:`compared_open` with at most one delivery left, or of a known
+    pattern.
+
+    ``dead`` are rows of ``gold.dead_letters`` with ``deviation_key`` and ``pattern_id``. What lies in a dead letter
+    queue is not at risk, it is dead.
+    """
     known = _with_pattern(compared, dead, masks)
     risk = (
         F.when(F.col("deliveries_left") <= 0, "at_limit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
@@ -10,9 +11,10 @@ from pyspark.sql import DataFrame
 from deadletter import tables
 from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
-from deadletter.gold.at_risk import at_risk
+from deadletter.gold.at_risk import at_risk, compared_open
 from deadletter.gold.collateral import collateral
 from deadletter.gold.dead_letters import all_deaths, dead_letters
+from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.health import queue_health
@@ -23,6 +25,7 @@ from deadletter.gold.survival import delivery_survival
 from deadletter.lake import Lake, Progress, digest
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
+from deadletter.patterns.masks import Mask
 from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.steps.quality import judge, stage_all
@@ -64,39 +67,55 @@ def _sources(lake: Lake, habits: Habits) -> dict[str, int]:
 def _write(lake: Lake, gate: Gate, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
     """Derive all tables, judge all, then write all."""
     deaths, _ = together([partial(all_deaths, facts, habits, lake.stage, facts.systems()), load_gx])
-    judged = lake.stage(dead_letters(deaths, facts, lake.read(tables.QUEUE_EVENTS)))
-    tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
-    parts = together([partial(_patterns, lake, facts, judged), partial(_queues, lake, facts, judged)])
+    parts = together([partial(_patterns, lake, facts, deaths, tell), partial(_queues, lake, facts, deaths)])
     derived = parts[0] | parts[1]
     judge(gate, derived, {tables.MESSAGE_STATE.full_name: facts.state})
     together(partial(lake.replace, frame, table) for table, frame in derived.items())
 
 
-def _queues(lake: Lake, facts: SilverFacts, judged: DataFrame) -> dict[Table, DataFrame]:
+def _queues(lake: Lake, facts: SilverFacts, deaths: DataFrame) -> dict[Table, DataFrame]:
     """The tables about queues and deliveries, computed."""
     return stage_all(
         lake,
         {
-            tables.DISCREPANCIES: partial(discrepancies, facts, judged),
-            tables.QUEUE_HEALTH: partial(queue_health, facts, judged),
-            tables.DELIVERY_SURVIVAL: partial(delivery_survival, facts, judged),
+            tables.DISCREPANCIES: partial(discrepancies, facts, deaths),
+            tables.QUEUE_HEALTH: partial(queue_health, facts, deaths),
+            tables.DELIVERY_SURVIVAL: partial(delivery_survival, facts, deaths),
         },
     )
 
 
-def _patterns(lake: Lake, facts: SilverFacts, judged: DataFrame) -> dict[Table, DataFrame]:
+def _patterns(lake: Lake, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame]:
     """The dead letters with their patterns, and the tables about these, computed."""
     events, masks = lake.read(tables.QUEUE_EVENTS), lake_masks(lake)
-    healthy = lake.stage(healthy_payloads(facts, judged, events))
+    judged, healthy = together(
+        [
+            lambda: lake.stage(dead_letters(deaths, facts, events)),
+            lambda: lake.stage(healthy_payloads(facts, deaths, events)),
+        ]
+    )
+    tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
     profiles = lake.stage(payload_profiles(healthy))
-    found = lake.stage(grouped(lake.stage(compare_payloads(judged, profiles, masks)), masks))
-    known = lake.stage(former_ids(lake, found))
-    decisions = standing_decisions(lake, known, facts.as_of)
-    dead = lake.stage(decided(found, decisions))
+    open_ones, (dead, known, decisions) = together(
+        [
+            lambda: lake.stage(compared_open(facts, deaths, profiles, events, masks)),
+            lambda: _named(lake, lake.stage(compare_payloads(judged, profiles, masks)), masks, facts.as_of),
+        ]
+    )
     derived = {
-        tables.AT_RISK: partial(at_risk, facts, dead, profiles, events, masks),
+        tables.AT_RISK: partial(at_risk, open_ones, dead, masks),
         tables.POISON_PATTERNS: partial(poison_patterns, dead, facts, healthy, decisions, masks),
         tables.COLLATERAL: partial(collateral, facts, dead),
         tables.PATTERN_ALIASES: partial(current_names, known, decisions.merged),
     }
     return stage_all(lake, derived) | {tables.DEAD_LETTERS: dead.select(*tables.DEAD_LETTERS.column_names)}
+
+
+def _named(
+    lake: Lake, compared: DataFrame, masks: Sequence[Mask], as_of: datetime
+) -> tuple[DataFrame, DataFrame, Decisions]:
+    """Compared dead letters with their patterns, the names that patterns had before, and what people decided."""
+    found = lake.stage(grouped(compared, masks))
+    known = lake.stage(former_ids(lake, found))
+    decisions = standing_decisions(lake, known, as_of)
+    return lake.stage(decided(found, decisions)), known, decisions
