@@ -30,10 +30,10 @@ test: setup ## Run the tests, on a classic session and over Spark Connect
 	$(BIN)/pytest
 	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT))
 
-soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=20
+soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=25
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
 		$(BIN)/pytest tests/properties/test_histories.py
-	DEADLETTER_KILLS=$(or $(KILLS),20) $(BIN)/pytest tests/pipelines/test_kill.py
+	DEADLETTER_KILLS=$(or $(KILLS),25) $(BIN)/pytest tests/pipelines/test_kill.py
 	$(BIN)/pytest -m soak
 	SPARK_REMOTE="local[2]" $(BIN)/pytest $(ON_CONNECT)
 
@@ -54,7 +54,7 @@ dashboard: setup ## Put the SQL of pipelines/dashboards/sql into the dashboard f
 bench: setup .venv-bench/.ready ## Measure everything against its peers, hours; make bench-A: one scenario
 	$(BENCH) $(ARGS)
 
-bench-quick: setup .venv-bench/.ready ## The same on small data, minutes
+bench-quick: setup .venv-bench/.ready ## What needs no large lake or cluster, on small data, minutes
 	$(BENCH) --quick $(ARGS)
 
 bench-%: setup .venv-bench/.ready

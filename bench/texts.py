@@ -113,7 +113,7 @@ def _write(path, labelled):
 
 
 def ours(path, out):
-    from deadletter.patterns.grouping import group_texts
+    from deadletter.patterns.grouping import add_signature, group_texts
     from deadletter.session import get_spark, tune
 
     spark = get_spark()
@@ -121,7 +121,9 @@ def ours(path, out):
     began = time.perf_counter()
     texts = spark.read.schema("text STRING, label STRING").json(path)
     numbered = texts.selectExpr("monotonically_increasing_id() AS line", "text")
-    group_texts(numbered, "text").select("line", "template_id").write.mode("overwrite").parquet(f"{out}.parquet")
+    add_signature(numbered, "text").write.parquet(f"{out}.signed")  # once, as the pipeline stages it
+    signed = spark.read.parquet(f"{out}.signed")
+    group_texts(signed, "text").select("line", "template_id").write.mode("overwrite").parquet(f"{out}.parquet")
     seconds = time.perf_counter() - began
     grouped = spark.read.parquet(f"{out}.parquet").orderBy("line").toPandas()
     Path(out).write_text("\n".join(grouped["template_id"]) + "\n")

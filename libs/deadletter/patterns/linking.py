@@ -24,8 +24,9 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     """Add ``signature`` and ``error_template`` (null without an error), ``pattern_key`` and ``pattern_id`` to dead
     letters with a ``deviation_key``.
 
-    The key is the error's template where there is one, unless it and a deviation come together in at
-    least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
+    ``dead`` is read several times; a ``signature`` that is already there is taken as it is. The key is the error's
+    template where there is one, unless it and a deviation come together in at least :data:`TOGETHER` of the cases of
+    both; then, and without an error, it is the deviation.
 
     >>> rows = [("KeyError: 'to' in order 1", "$.to missing"), ("KeyError: 'to' in order 2", "$.to missing")]
     >>> rows += [(None, "$.to missing"), ("timeout after 3 s", "looks healthy"), (None, "looks healthy")]
@@ -41,7 +42,7 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     is_error = F.col("error_template").isNotNull() & F.col("linked").isNull()
     key = F.when(is_error, F.col("error_template")).otherwise(F.col("deviation_key"))
     added = ("signature", "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id"))
-    return joined.select(*dead.columns, *added)
+    return joined.select(*[name for name in dead.columns if name != "signature"], *added)
 
 
 def pattern_id(key: Column) -> Column:

@@ -42,12 +42,11 @@ class Figures:
 def figures(lake: Lake, reveal: bool = False) -> Figures:
     """Read the report's figures from the lake; ``reveal`` shows private values in the patterns' examples."""
     dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
-    bucket = bucket_of(dead)
     by_reason = dead.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
     survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")
     read = {
         "headline": partial(_headline, lake, dead),
-        "over_time": lambda: _rows(over_time(dead, bucket)),
+        "in_time": partial(_in_time, dead),
         "by_reason": lambda: _rows(by_reason),
         "survival": lambda: _rows(survival),
         "patterns": lambda: _rows(_patterns(lake, dead, reveal)),
@@ -57,7 +56,14 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
         "quality_runs": lambda: _rows(_quality_runs(_metrics(lake))),
         "quality_rules": lambda: _rows(_quality_rules(_metrics(lake))),
     }
-    return Figures(bucket=bucket, **dict(zip(read, together(read.values()), strict=True)))
+    found = dict(zip(read, together(read.values()), strict=True))
+    bucket, rows = found.pop("in_time")
+    return Figures(bucket=bucket, over_time=rows, **found)
+
+
+def _in_time(dead: DataFrame) -> tuple[str, list[dict]]:
+    bucket = bucket_of(dead)
+    return bucket, _rows(over_time(dead, bucket))
 
 
 def place() -> Column:

@@ -25,6 +25,7 @@ from deadletter.gold.survival import delivery_survival
 from deadletter.lake import Lake, Progress, digest
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
+from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import REDIS, Habits
@@ -99,7 +100,7 @@ def _patterns(lake: Lake, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> 
     open_ones, (dead, known, decisions) = together(
         [
             lambda: lake.stage(compared_open(facts, deaths, profiles, events, masks)),
-            lambda: _named(lake, lake.stage(compare_payloads(judged, profiles, masks)), masks, facts.as_of),
+            lambda: _named(lake, compare_payloads(judged, profiles, masks), masks, facts.as_of),
         ]
     )
     derived = {
@@ -115,7 +116,8 @@ def _named(
     lake: Lake, compared: DataFrame, masks: Sequence[Mask], as_of: datetime
 ) -> tuple[DataFrame, DataFrame, Decisions]:
     """Compared dead letters with their patterns, the names that patterns had before, and what people decided."""
-    found = lake.stage(grouped(compared, masks))
+    signed = lake.stage(add_signature(compared, "error", masks))  # most of the work of grouping
+    found = lake.stage(grouped(signed, masks))
     known = lake.stage(former_ids(lake, found))
     decisions = standing_decisions(lake, known, as_of)
     return lake.stage(decided(found, decisions)), known, decisions
