@@ -103,7 +103,7 @@ def _dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
     """Take each payload from its post; a Pulsar subscription's messages have theirs in the topic's row."""
     post = ["system", "tenant", "queue", "message_id"]
-    posts = facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')").select(
+    posts = facts.posts().select(
         *post, F.col("posted.event_id").alias("event_id"), F.col("posted.position").alias("position")
     )
     wanted = posts.join(messages.select(*post).distinct(), post, "left_semi")

@@ -138,9 +138,7 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
 
 def _people(facts: SilverFacts) -> DataFrame:
     """Each delivered message with its consumer and producer as ``traits``."""
-    posts = facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')").select(
-        "system", "tenant", "queue", "message_id", F.col("posted.producer").alias("producer")
-    )
+    posts = facts.posts().select("system", "tenant", "queue", "message_id", F.col("posted.producer").alias("producer"))
     consumer = F.try_element_at("deliveries", F.lit(-1))["consumer"].alias("consumer")
     delivered = facts.state.where(F.size("deliveries") > 0).select(*MESSAGE_KEY, consumer)
     both = delivered.join(posts, ["system", "tenant", "queue", "message_id"], "left")

@@ -120,18 +120,19 @@ def raw_of(wanted: DataFrame, events: DataFrame) -> DataFrame:
 def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
     """Take each payload from its post; where that was not seen, from the event that shows the death.
 
-    A derived death has no such event: a message that came from another queue was posted there.
+    Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue was
+    posted there. Elsewhere the same id in another queue can be another message.
     """
     message = ["system", "tenant", "message_id"]
     post = F.struct("posted.time", "posted.event_id", "posted.position", "queue")
     posts = (
-        facts.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')")
+        facts.posts()
         .join(dead.select(*message), message, "left_semi")
         .groupBy(*message)
         .agg(F.array_sort(F.collect_list(post)).alias("posts"))
     )
     here = F.get(F.filter("posts", lambda p: p["queue"] == F.col("queue")), F.lit(0))
-    elsewhere = F.when(F.col("evidence") == "derived", F.get("posts", F.lit(0)))
+    elsewhere = F.when(F.col("system") == "zaqar", F.get("posts", F.lit(0)))
     posted = dead.join(posts, message, "left").withColumn("post", F.coalesce(here, elsewhere))
     posted = posted.withColumn("raw_event_id", F.coalesce("post.event_id", "event_id"))
     raw = raw_of(posted.select(F.col("raw_event_id").alias("event_id")), events)

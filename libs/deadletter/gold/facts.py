@@ -30,6 +30,10 @@ class SilverFacts:
     policies: DataFrame
     as_of: datetime
 
+    def posts(self) -> DataFrame:
+        """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""
+        return self.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')")
+
     def systems(self) -> list[str]:
         """The brokers that any message is of."""
         return [row["system"] for row in self.state.select("system").distinct().collect()]
