@@ -11,6 +11,7 @@ import random
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 TEMPLATES = """
@@ -121,13 +122,19 @@ def ours(path, out):
     began = time.perf_counter()
     texts = spark.read.schema("text STRING, label STRING").json(path)
     numbered = texts.selectExpr("monotonically_increasing_id() AS line", "text")
-    add_signature(numbered, "text").write.parquet(f"{out}.signed")  # once, as the pipeline stages it
-    signed = spark.read.parquet(f"{out}.signed")
+    signed = add_signature(numbered, "text", stage=partial(staged, iter((f"{out}.shaped", f"{out}.signed"))))
     group_texts(signed, "text").select("line", "template_id").write.mode("overwrite").parquet(f"{out}.parquet")
     seconds = time.perf_counter() - began
     grouped = spark.read.parquet(f"{out}.parquet").orderBy("line").toPandas()
     Path(out).write_text("\n".join(grouped["template_id"]) + "\n")
     return seconds
+
+
+def staged(paths, frame):
+    """Keep a frame as Parquet in the next of the folders, as the pipeline does."""
+    folder = next(paths)
+    frame.write.mode("overwrite").parquet(folder)
+    return frame.sparkSession.read.parquet(folder)
 
 
 def drain3(path, out, masks=()):

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.dead_letters import payload, raw_of
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.patterns import compare_payloads
+from deadletter.gold.payload import Stage, as_it_is, with_payload
 from deadletter.gold.status import message_status
 from deadletter.patterns.deviation import HEALTHY
 from deadletter.patterns.grouping import add_signature
@@ -30,13 +30,15 @@ def compared_open(
     profiles: DataFrame,
     events: DataFrame,
     masks: Sequence[Mask] = MASKS,
+    stage: Stage = as_it_is,
 ) -> DataFrame:
     """:func:`open_messages` with ``payload``, ``deviation_key`` and ``deviation``.
 
     ``profiles`` say what is usual in each queue, see :func:`deadletter.patterns.profile.profile`; ``events`` are rows
     of ``bronze.queue_events``.
     """
-    return compare_payloads(_with_payload(open_messages(facts, deaths), facts, events), profiles, masks)
+    waiting = stage(open_messages(facts, deaths).drop("policies", "policy"))
+    return compare_payloads(_with_payload(waiting, facts, events, stage), profiles, masks)
 
 
 def at_risk(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
@@ -100,17 +102,14 @@ def _dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     return named.unionByName(used).where("queue IS NOT NULL").distinct()
 
 
-def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
+def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:
     """Take each payload from its post; a Pulsar subscription's messages have theirs in the topic's row."""
     post = ["system", "tenant", "queue", "message_id"]
-    posts = facts.posts().select(
-        *post, F.col("posted.event_id").alias("event_id"), F.col("posted.position").alias("position")
-    )
-    wanted = posts.join(messages.select(*post).distinct(), post, "left_semi")
-    body = payload(F.col("system"), F.col("raw"), F.coalesce("position", F.lit(0)))
-    bodies = wanted.join(raw_of(wanted, events), "event_id").select(*post, body.alias("payload"))
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
-    return messages.where(~own_post).join(bodies, post, "left")
+    waiting = messages.where(~own_post)
+    topics = facts.posts().where("system = 'pulsar'").select(*post, F.col("posted").alias("topics"))
+    placed = waiting.join(topics, post, "left").withColumn("post", F.coalesce("posted", "topics"))
+    return with_payload(placed, F.col("post.event_id"), F.col("post.position"), events, stage).drop("topics", "post")
 
 
 def _with_pattern(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask]) -> DataFrame:

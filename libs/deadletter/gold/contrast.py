@@ -137,11 +137,15 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
 
 
 def _people(facts: SilverFacts) -> DataFrame:
-    """Each delivered message with its consumer and producer as ``traits``."""
-    posts = facts.posts().select("system", "tenant", "queue", "message_id", F.col("posted.producer").alias("producer"))
-    consumer = F.try_element_at("deliveries", F.lit(-1))["consumer"].alias("consumer")
-    delivered = facts.state.where(F.size("deliveries") > 0).select(*MESSAGE_KEY, consumer)
-    both = delivered.join(posts, ["system", "tenant", "queue", "message_id"], "left")
+    """Each delivered message with its consumer and producer as ``traits``; a Pulsar message's post is the topic's."""
+    delivered = facts.state.where(F.size("deliveries") > 0)
+    message = ["system", "tenant", "queue", "message_id"]
+    topics = facts.posts().where("system = 'pulsar'").select(*message, F.col("posted.producer").alias("topics"))
+    both = delivered.join(topics, message, "left").select(
+        *MESSAGE_KEY,
+        F.try_element_at("deliveries", F.lit(-1))["consumer"].alias("consumer"),
+        F.coalesce("posted.producer", "topics").alias("producer"),
+    )
     traits = F.array(*[F.struct(F.lit(n).alias("what"), F.col(n).alias("value")) for n in ("consumer", "producer")])
     return both.select(*MESSAGE_KEY, traits.alias("traits"))
 

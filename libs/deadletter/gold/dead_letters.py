@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.payload import Stage, as_it_is, with_payload
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 
@@ -42,18 +43,18 @@ def cause(reason: Column) -> Column:
     return F.coalesce(F.try_element_at(known, reason), F.lit("other"))
 
 
-def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
+def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage = as_it_is) -> DataFrame:
     """Rows of ``gold.dead_letters`` without their pattern (``pattern_id`` is null), from :func:`all_deaths`.
 
     ``events`` are rows of ``bronze.queue_events``, where payloads stay.
     """
-    return _with_payload(_with_error(deaths, facts), facts, events)
+    return _with_payload(_with_error(deaths, facts), facts, events, stage)
 
 
 def all_deaths(
     facts: SilverFacts,
     habits: zaqar_store.Habits = zaqar_store.REDIS,
-    stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    stage: Stage = as_it_is,
     systems: Collection[str] = (),
 ) -> DataFrame:
     """Every broker's deaths in the columns of ``gold.dead_letters``; payload and error are null.
@@ -99,25 +100,7 @@ def _with_error(dead: DataFrame, facts: SilverFacts) -> DataFrame:
     )
 
 
-def payload(system: Column, raw: Column, position: Column) -> Column:
-    """The message's body from the raw event that shows it, ``position`` counting within a Zaqar post."""
-    bodies = F.from_json(F.get_json_object(raw, "$.request_body"), "struct<messages:array<struct<body:string>>>")[
-        "messages"
-    ]
-    return F.when(system == "zaqar", F.get(bodies, position)["body"]).otherwise(F.get_json_object(raw, "$.payload"))
-
-
-def raw_of(wanted: DataFrame, events: DataFrame) -> DataFrame:
-    """Rows of ``event_id, raw`` of the events in ``wanted`` (``event_id``), one row an event.
-
-    ``events`` are rows of ``bronze.queue_events``, where a resent event has several. Most events are not wanted,
-    and raw texts are long: they are left out before the same ones are sought.
-    """
-    found = events.select("event_id", "raw").join(wanted.select("event_id"), "event_id", "left_semi")
-    return found.dropDuplicates(["event_id"])
-
-
-def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> DataFrame:
+def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:
     """Take each payload from its post; where that was not seen, from the event that shows the death.
 
     Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue was
@@ -134,8 +117,7 @@ def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame) -> Dat
     here = F.get(F.filter("posts", lambda p: p["queue"] == F.col("queue")), F.lit(0))
     elsewhere = F.when(F.col("system") == "zaqar", F.get("posts", F.lit(0)))
     posted = dead.join(posts, message, "left").withColumn("post", F.coalesce(here, elsewhere))
-    posted = posted.withColumn("raw_event_id", F.coalesce("post.event_id", "event_id"))
-    raw = raw_of(posted.select(F.col("raw_event_id").alias("event_id")), events)
-    joined = posted.join(raw.withColumnRenamed("event_id", "raw_event_id"), "raw_event_id", "left")
-    body = payload(F.col("system"), F.col("raw"), F.coalesce("post.position", F.lit(0)))
-    return joined.withColumn("payload", body).select(*tables.DEAD_LETTERS.column_names)
+    shown = with_payload(
+        posted.drop("payload"), F.coalesce("post.event_id", "event_id"), F.col("post.position"), events, stage
+    )
+    return shown.select(*tables.DEAD_LETTERS.column_names)

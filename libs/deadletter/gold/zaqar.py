@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.payload import Stage, as_it_is
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
 from deadletter.rules.policy import emptied_after, policy_at
@@ -21,7 +22,7 @@ _ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64()}
 def deaths(
     facts: SilverFacts,
     habits: zaqar_store.Habits = zaqar_store.REDIS,
-    stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    stage: Stage = as_it_is,
 ) -> DataFrame:
     """Rows of ``tenant, queue, message_id, dead_letter_queue, claim_count, max_deliveries, posted_at,
     dead_lettered_at, expires_at, removed_at, event_id``: every message that a claim attempt moved.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.mining import MAX_SIGNATURES, OVERFLOW, Template, mine, template_of
-from deadletter.patterns.signature import signature, signature_text
+from deadletter.patterns.signature import signature, signature_text, skeleton, skeleton_text
 
 MAX_COLLECTED = 10 * MAX_SIGNATURES
 """Distinct signatures of one group that are looked at; which ones, their hashes decide."""
@@ -45,9 +45,21 @@ def group_texts(df: DataFrame, text_col: str, by: Sequence[str] = (), masks: Seq
     )
 
 
-def add_signature(df: DataFrame, text_col: str, masks: Sequence[Mask] = MASKS) -> DataFrame:
-    """Add the column ``signature``; a null text counts as empty."""
-    return df.withColumn("signature", signature(F.coalesce(F.col(text_col), F.lit("")), masks))
+def add_signature(
+    df: DataFrame,
+    text_col: str,
+    masks: Sequence[Mask] = MASKS,
+    stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+) -> DataFrame:
+    """Add the column ``signature``; a null text counts as empty.
+
+    Only the distinct skeletons of the texts are masked: hundreds of texts may share one. ``stage`` keeps what is
+    read several times.
+    """
+    shaped = stage(df.withColumn("_skeleton", skeleton(F.coalesce(F.col(text_col), F.lit("")), masks)))
+    distinct = shaped.select("_skeleton").distinct()
+    signed = stage(distinct.withColumn("signature", signature(F.col("_skeleton"), masks)))
+    return shaped.join(signed, "_skeleton").drop("_skeleton")
 
 
 def mine_signatures(signed: DataFrame, by: Sequence[str] = ()) -> DataFrame:
@@ -76,7 +88,9 @@ def group_rows(texts: Sequence[str | None], masks: Sequence[Mask] = MASKS) -> li
     >>> [found.template for found in group_rows(["order 7 is lost", "queue full", "order 8 is lost"])]
     ['order <*> is lost', 'queue full', 'order <*> is lost']
     """
-    spelt = {text: signature_text(text or "", masks) for text in set(texts)}
+    bones = {text: skeleton_text(text or "", masks) for text in set(texts)}
+    signed = {bone: signature_text(bone, masks) for bone in set(bones.values())}
+    spelt = {text: signed[bone] for text, bone in bones.items()}
     found = mine_bounded(set(spelt.values()))
     return [found.get(spelt[text], template_of(OVERFLOW)) for text in texts]
 

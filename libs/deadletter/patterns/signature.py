@@ -3,6 +3,9 @@
 What varies between two messages of one kind without meaning anything is taken away here: which kind of
 value stood at a place, how many values a list had, whether a value was repeated in brackets, rulers of
 dots, and spaces.
+
+A signature is made from a text's skeleton, in which every digit is the same digit. Very many texts share a
+skeleton, so the masks, which are dear, need to look at few texts.
 """
 
 from __future__ import annotations
@@ -23,6 +26,14 @@ VALUE = "<*>"
 MAX_TOKENS = 128
 """Tokens of a signature that are kept."""
 
+
+DIGIT = "1"
+"""The digit that stands for every digit in a skeleton: with it an address stays an address and a date a date."""
+NEAR = 3
+HEX_LETTER = f"[a-f](?:(?=[a-f]{{0,{NEAR}}}[0-9])|{'|'.join(f'(?<=[0-9][a-f]{{{n}}})' for n in range(1, NEAR + 2))})"
+"""A letter of a hexadecimal number, told by a digit beside it; what has a digit in it is a value anyway."""
+
+SAME_DIGIT = str.maketrans("0123456789", DIGIT * 10)
 
 V = "\x01"
 MARK = r"[!#-&(),/:-@\[-^`{-~]"
@@ -49,31 +60,59 @@ SPELLING: tuple[tuple[str, str], ...] = (
 )
 
 
-def signature(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
-    """The canonical signature of a text; null stays null.
+def skeleton(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
+    """The text's start with one digit for all digits: all that :func:`signature` needs to know of a text.
+
+    Rows that users added to the masks may look for certain digits, so they are applied before.
+
+    >>> rows = [("blk_42 took 0x7f30 s",), ("blk_79 took 0x1cd5 s",)]
+    >>> spark.createDataFrame(rows, "t STRING").select(skeleton(F.col("t"))).distinct().first()[0]
+    'blk_11 took 1x1111 s'
+    """
+    plain = F.regexp_replace(mask(text, _added(masks)), F.lit(HEX_LETTER), F.lit(DIGIT))
+    return F.translate(plain, "0123456789", DIGIT * 10)
+
+
+def signature(bones: Column, masks: Sequence[Mask] = MASKS) -> Column:
+    """The canonical signature of a text's :func:`skeleton`; null stays null.
 
     >>> rows = [("blk_42 took 1.04 s (1040 ms), see a.b.c",), ("blk_7 took 2 s, see a.b.c",)]
-    >>> spark.createDataFrame(rows, "t STRING").select(signature(F.col("t"))).distinct().first()[0]
+    >>> df = spark.createDataFrame(rows, "t STRING")
+    >>> df.select(signature(skeleton(F.col("t")))).distinct().first()[0]
     '<*> took <*> , see a.b.c'
     """
-    spelt = F.regexp_replace(mask(text, masks), "[\\x00-\\x20\\x7f]+", " ")
+    spelt = F.regexp_replace(mask(bones, _built_in(masks)), "[\\x00-\\x20\\x7f]+", " ")
     spelt = F.concat(F.lit(" "), F.regexp_replace(spelt, F.lit(_placeholders(masks)), F.lit(V)), F.lit(" "))
     spelt = in_turn(spelt, [partial(_respelt, regex=regex, new=new) for regex, new in SPELLING])
     tokens = F.slice(F.split(F.trim(spelt), " "), 1, MAX_TOKENS)
     return F.regexp_replace(F.array_join(tokens, " "), F.lit(V), F.lit(VALUE))
 
 
-def signature_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
+def skeleton_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
+    """Do what :func:`skeleton` does, for one Python string."""
+    return _hex_letter().sub(DIGIT, mask_text(text, _added(masks))).translate(SAME_DIGIT)
+
+
+def signature_text(bones: str, masks: Sequence[Mask] = MASKS) -> str:
     """Do what :func:`signature` does, for one Python string.
 
-    >>> signature_text("HTTPConnectionPool(host='10.1.2.3', port=8080): Read timed out. (read timeout=5)")
+    >>> text = "HTTPConnectionPool(host='10.1.2.3', port=8080): Read timed out. (read timeout=5)"
+    >>> signature_text(skeleton_text(text))
     'HTTPConnectionPool ( host = <*> , port = <*> ) : Read timed out ( read timeout = <*> )'
     """
-    spelt = re.sub("[\\x00-\\x20\\x7f]+", " ", mask_text(text, masks))
+    spelt = re.sub("[\\x00-\\x20\\x7f]+", " ", mask_text(bones, _built_in(masks)))
     spelt = " " + re.sub(_placeholders(masks), V, spelt) + " "
     for regex, replacement in _compiled():
         spelt = regex.sub(replacement, spelt)
     return " ".join(spelt.strip(" ").split(" ")[:MAX_TOKENS]).replace(V, VALUE)
+
+
+def _added(masks: Sequence[Mask]) -> tuple[Mask, ...]:
+    return tuple(row for row in masks if row not in MASKS)
+
+
+def _built_in(masks: Sequence[Mask]) -> tuple[Mask, ...]:
+    return tuple(row for row in masks if row in MASKS)
 
 
 def _respelt(text: Column, regex: str, new: str) -> Column:
@@ -83,6 +122,11 @@ def _respelt(text: Column, regex: str, new: str) -> Column:
 def _placeholders(masks: Sequence[Mask]) -> str:
     words = sorted({re.sub(r"\$1|[<>]", "", row.placeholder.replace("@", "")) for row in masks})
     return f"<(?:{'|'.join(words)})>"
+
+
+@lru_cache(maxsize=1)
+def _hex_letter() -> re.Pattern[str]:
+    return re.compile(HEX_LETTER, re.ASCII)
 
 
 @lru_cache(maxsize=1)

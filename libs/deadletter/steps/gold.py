@@ -91,15 +91,15 @@ def _patterns(lake: Lake, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> 
     events, masks = lake.read(tables.QUEUE_EVENTS), lake_masks(lake)
     judged, healthy = together(
         [
-            lambda: lake.stage(dead_letters(deaths, facts, events)),
-            lambda: lake.stage(healthy_payloads(facts, deaths, events)),
+            lambda: lake.stage(dead_letters(deaths, facts, events, lake.stage)),
+            lambda: lake.stage(healthy_payloads(facts, deaths, events, lake.stage)),
         ]
     )
     tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
     profiles = lake.stage(payload_profiles(healthy))
     open_ones, (dead, known, decisions) = together(
         [
-            lambda: lake.stage(compared_open(facts, deaths, profiles, events, masks)),
+            lambda: lake.stage(compared_open(facts, deaths, profiles, events, masks, lake.stage)),
             lambda: _named(lake, compare_payloads(judged, profiles, masks), masks, facts.as_of),
         ]
     )
@@ -116,7 +116,7 @@ def _named(
     lake: Lake, compared: DataFrame, masks: Sequence[Mask], as_of: datetime
 ) -> tuple[DataFrame, DataFrame, Decisions]:
     """Compared dead letters with their patterns, the names that patterns had before, and what people decided."""
-    signed = lake.stage(add_signature(compared, "error", masks))  # most of the work of grouping
+    signed = add_signature(compared, "error", masks, lake.stage)
     found = lake.stage(grouped(signed, masks))
     known = lake.stage(former_ids(lake, found))
     decisions = standing_decisions(lake, known, as_of)
