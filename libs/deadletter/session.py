@@ -31,6 +31,7 @@ LOCAL = {
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "5",
     # without Hadoop's native library every rename and every mode of a file starts a process: few of both, then
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
@@ -42,8 +43,12 @@ LOCAL = {
     "spark.broadcast.blockSize": "128k",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:+UseTransparentHugePages"
-"""A virtual machine can be slow to give a process its memory page by page: huge pages are few."""
+JVM = (
+    "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:+UseTransparentHugePages"
+    " -Djdk.lang.Process.launchMechanism=VFORK"
+)
+"""A virtual machine can be slow to give a process its memory page by page: huge pages are few. The processes that
+Hadoop starts for a file's mode are started without a helper process for each."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
@@ -53,8 +58,20 @@ TINY_BATCH = 8 << 20
 SMALL_BATCH = 128 << 20
 """Compressed bytes of events up to which planning a query again costs more than the work."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-LARGE = COMPILED | {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "32"}
-SMALL = COMPILED | {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+LARGE = COMPILED | {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "32",
+    # the days of a batch are written side by side: raw texts are too long to be sorted by day first
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
+    # sets are gathered in memory for so many messages at once before they are sorted instead, not for 128
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "50000",
+}
+SMALL = COMPILED | {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.maxConcurrentOutputFileWriters": "0",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "128",
+}
 TINY = SMALL | {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

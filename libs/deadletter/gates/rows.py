@@ -39,6 +39,18 @@ def _no_regexes(column: str, kwargs: Kwargs) -> str:
     return " AND ".join(f"NOT ({column} RLIKE {literal(regex)})" for regex in kwargs["regex_list"])
 
 
+def _length(column: str, kwargs: Kwargs) -> str:
+    """A text's bytes are counted already, its characters are not, and a character has one to four bytes: most texts
+    are judged without a look at them."""
+    tests = []
+    for bound, enough in (("min", "octet_length({0}) >= 4 * ({1} + 1)"), ("max", "octet_length({0}) <= {1} - 1")):
+        limit = kwargs.get(f"{bound}_value")
+        if limit is not None:
+            exact = {name: value for name, value in kwargs.items() if name.endswith(bound) or name == f"{bound}_value"}
+            tests.append(f"({enough.format(column, literal(limit))} OR {between(f'length({column})', exact)})")
+    return " AND ".join(tests)
+
+
 SINGLE: dict[str, Callable[[str, Kwargs], str]] = {
     "expect_column_values_to_not_be_null": lambda column, kwargs: f"{column} IS NOT NULL",
     "expect_column_values_to_be_null": lambda column, kwargs: f"{column} IS NULL",
@@ -50,7 +62,7 @@ SINGLE: dict[str, Callable[[str, Kwargs], str]] = {
     "expect_column_values_to_not_match_regex": lambda column, kwargs: f"NOT ({_regex(column, kwargs)})",
     "expect_column_values_to_match_regex_list": _regexes,
     "expect_column_values_to_not_match_regex_list": _no_regexes,
-    "expect_column_value_lengths_to_be_between": lambda column, kwargs: between(f"length({column})", kwargs),
+    "expect_column_value_lengths_to_be_between": lambda column, kwargs: _length(column, kwargs),
     "expect_column_value_lengths_to_equal": lambda column, kwargs: f"length({column}) = {int(kwargs['value'])}",
 }
 """Rules on one column: the condition a good row meets, as SQL. Distinct values are judged row by row too."""

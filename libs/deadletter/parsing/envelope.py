@@ -39,12 +39,10 @@ def seconds(text: str) -> str:
 
 
 ENVELOPE_RULES = {
-    "not_utf8: the line has bytes that are no UTF-8": "NOT is_valid_utf8(raw)",
-    "not_an_object: the line is a JSON array; write one event a line": (
-        "is_valid_utf8(raw) AND startswith(ltrim(raw), '[')"
-    ),
+    "not_utf8: the line has bytes that are no UTF-8": "NOT utf8",
+    "not_an_object: the line is a JSON array; write one event a line": ("utf8 AND startswith(ltrim(raw), '[')"),
     "not_json: the line is no JSON object; a writer may have been cut off": (
-        "is_valid_utf8(raw) AND NOT startswith(ltrim(raw), '[') AND NOT readable"
+        "utf8 AND NOT startswith(ltrim(raw), '[') AND NOT readable"
     ),
     "no_captured_at: captured_at is missing or not an ISO 8601 time with an offset": "readable AND time IS NULL",
     "captured_at_too_early: captured_at is before 2000": f"readable AND time < TIMESTAMP'{EARLIEST} 00:00:00'",
@@ -52,23 +50,24 @@ ENVELOPE_RULES = {
         "readable AND time > ingested_at + INTERVAL 1 DAY"
     ),
 }
-"""The rules every line must keep, whatever its broker; ``readable`` is one JSON object in valid UTF-8."""
+"""The rules every line must keep, whatever its broker; ``utf8`` are all its bytes, ``readable`` is one JSON object in
+valid UTF-8."""
 
-_READABLE = "is_valid_utf8(raw) AND startswith(ltrim(raw), '{') AND event IS NOT NULL AND event._corrupt IS NULL"
+_READABLE = "utf8 AND startswith(ltrim(raw), '{') AND event IS NOT NULL AND event._corrupt IS NULL"
 
 
 def read_envelope(bronze: DataFrame, system: str, fields: dict[str, str]) -> DataFrame:
     """Parse the raw lines of one system.
 
-    Returns the bronze columns plus ``readable`` (the line is one JSON object), ``time`` (``captured_at``,
-    null where it does not read) and one string column for each of ``fields``, which maps a column's name to
-    the JSON field's path.
+    Returns the bronze columns plus ``utf8`` (all bytes are), ``readable`` (the line is one JSON object), ``time``
+    (``captured_at``, null where it does not read) and one string column for each of ``fields``, which maps a
+    column's name to the JSON field's path.
     Nested values come as JSON text.
     """
     top = sorted({path.split(".")[0] for path in fields.values()} | {"captured_at"})
     schema = ", ".join(f"`{name}` STRING" for name in top) + ", _corrupt STRING"
     event = F.from_json("raw", schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
-    parsed = bronze.where(F.col("system") == system).withColumn("event", event)
+    parsed = bronze.where(F.col("system") == system).withColumns({"event": event, "utf8": F.is_valid_utf8("raw")})
     time = F.expr(clock("event.captured_at"))
     columns = {name: F.expr(_field(path)) for name, path in fields.items()}
     return parsed.withColumns({"readable": F.expr(_READABLE), "time": time} | columns).drop("event")

@@ -92,7 +92,7 @@ class Folder:
         file = F.col("_metadata.file_path")
         below = F.substring_index(file, Path(self.path).absolute().name + "/", -1)
         system = F.when(below.contains("/"), F.substring_index(below, "/", 1)).otherwise("")
-        return read.select(system.alias("system"), "value", file.alias("source_file")).where("length(trim(value)) > 0")
+        return read.select(system.alias("system"), "value", file.alias("source_file")).where("trim(value) != ''")
 
     def rescue(self, error: Exception) -> list[str]:
         """A warning for each damaged archive; where there is none, ``error`` is raised again."""
