@@ -27,7 +27,7 @@ display(chosen)
 # COMMAND ----------
 
 members = views.members(lake, chosen.first()["pattern_id"])
-display(views.examples(members, 20))
+display(views.examples(lake, members, 20))
 
 # COMMAND ----------
 

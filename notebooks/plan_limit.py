@@ -20,7 +20,8 @@ limit = int(widget("limit", "2", "Limit"))
 # MAGIC %md
 # MAGIC ## Survival
 # MAGIC The share of messages that are not settled after so many deliveries. Where the curve is flat, further
-# MAGIC deliveries do not help. RabbitMQ tells no acknowledgement, so its curves stay at 100 %.
+# MAGIC deliveries do not help. RabbitMQ tells no acknowledgement: unless consumers write theirs down, its curves
+# MAGIC stay at 100 %.
 
 # COMMAND ----------
 

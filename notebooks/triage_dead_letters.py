@@ -50,7 +50,7 @@ display(views.patterns_of(lake, dead))
 
 # COMMAND ----------
 
-display(views.examples(dead))
+display(views.examples(lake, dead))
 
 # COMMAND ----------
 

@@ -11,8 +11,8 @@ from deadletter.errors import UsageError
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import SilverFacts, until
 from deadletter.gold.status import message_status
-from deadletter.lake import Lake
-from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.lake import Lake, digest
+from deadletter.rules.zaqar_store import REDIS, STORES, Habits
 
 
 def gold_as_of(lake: Lake) -> datetime:
@@ -23,13 +23,19 @@ def gold_as_of(lake: Lake) -> datetime:
     return done.as_of
 
 
+def habits_of(lake: Lake) -> Habits:
+    """The habits of Zaqar's store that the lake's gold was derived with; the Redis store's before the first time."""
+    done = lake.progress("habits")
+    return next((habits for habits in STORES.values() if done and done.source_version == digest(habits)), REDIS)
+
+
 def facts_at(lake: Lake, as_of: datetime) -> SilverFacts:
     """The facts that happened until ``as_of``, whenever they arrived."""
     silver = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES)
     return until(*[lake.read(table) for table in silver], as_of)
 
 
-def status_at(lake: Lake, as_of: datetime, habits: Habits = REDIS) -> DataFrame:
-    """``silver.message_state`` with each message's status at ``as_of``."""
-    facts = facts_at(lake, as_of)
+def status_at(lake: Lake, as_of: datetime, habits: Habits | None = None) -> DataFrame:
+    """``silver.message_state`` with each message's status at ``as_of``; by the lake's own habits unless given."""
+    facts, habits = facts_at(lake, as_of), habits or habits_of(lake)
     return message_status(facts, all_deaths(facts, habits, systems=facts.systems()), habits)

@@ -64,7 +64,7 @@ LARGE = COMPILED | {
     # the days of a batch are written side by side: raw texts are too long to be sorted by day first
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     # sets are gathered in memory for so many messages at once before they are sorted instead, not for 128
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "50000",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
 }
 SMALL = COMPILED | {
     "spark.sql.adaptive.enabled": "false",

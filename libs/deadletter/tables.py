@@ -234,7 +234,7 @@ DEAD_LETTERS = Table(
     MESSAGE_KEY,
     (
         *_MESSAGE,
-        Column("dead_letter_queue", "string", "Where it went; null: dropped"),
+        Column("dead_letter_queue", "string", "Where it went; null: dropped, or the broker does not tell"),
         Column("dead_letter_message_id", "string", "Its id there, where the broker gives it a new one"),
         Column("reason", "string", "The reason as the broker gives it"),
         Column("cause", "string", "delivery_limit, rejected, ttl, length_limit or other"),
@@ -421,7 +421,7 @@ PROGRESS = Table(
     (
         Column("step", "string", "silver or gold; decisions, masks and habits: what gold was derived with"),
         Column("source_version", "bigint", "Delta version of the source that is fully contained, or a digest of it"),
-        Column("as_of", "timestamp", "The as_of that gold was computed for; null for silver"),
+        Column("as_of", "timestamp", "The as_of that gold was computed for; for silver the latest event's time"),
         Column("finished_at", "timestamp", "When the step finished"),
     ),
 )

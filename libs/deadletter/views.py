@@ -14,6 +14,7 @@ from deadletter.errors import UsageError
 from deadletter.gold.healthy import healthy_payloads
 from deadletter.gold.patterns import compare_payloads, payload_profiles
 from deadletter.lake import Lake
+from deadletter.lakemasks import lake_masks
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.replay import facts_at, gold_as_of
 from deadletter.report.queries import bucket_of, over_time, place
@@ -62,12 +63,12 @@ def patterns_of(lake: Lake, dead: DataFrame) -> DataFrame:
     )
 
 
-def examples(dead: DataFrame, most: int = 5) -> DataFrame:
+def examples(lake: Lake, dead: DataFrame, most: int = 5) -> DataFrame:
     """The latest deaths: ``place, message_id, dead_lettered_at, reason, claim_count, error, payload``."""
     return (
         dead.orderBy(F.desc("dead_lettered_at"), "message_id")
         .limit(most)
-        .select("place", "message_id", "dead_lettered_at", "reason", "claim_count", *_shown("error", "payload"))
+        .select("place", "message_id", "dead_lettered_at", "reason", "claim_count", *_shown(lake, "error", "payload"))
     )
 
 
@@ -111,7 +112,7 @@ def differences(lake: Lake, dead: DataFrame) -> DataFrame:
     healthy = healthy_payloads(facts, lake.read(tables.DEAD_LETTERS), lake.read(tables.QUEUE_EVENTS))
     told = F.when(F.size("deviation") > 0, F.col("deviation")).otherwise(F.array(F.lit("looks healthy")))
     return (
-        compare_payloads(dead, payload_profiles(healthy))
+        compare_payloads(dead, payload_profiles(healthy), lake_masks(lake))
         .select(F.explode(told).alias("difference"), "message_id")
         .groupBy("difference")
         .agg(_count(), F.min("message_id").alias("example"))
@@ -185,5 +186,5 @@ def _count() -> Column:
     return F.count("*").alias("dead_letters")
 
 
-def _shown(*names: str) -> list[Column]:
-    return [mask(F.col(name), private_masks()).alias(name) for name in names]
+def _shown(lake: Lake, *names: str) -> list[Column]:
+    return [mask(F.col(name), private_masks(lake_masks(lake))).alias(name) for name in names]

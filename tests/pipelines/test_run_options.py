@@ -2,12 +2,13 @@
 
 import json
 import re
+import shlex
 import shutil
 
 import pytest
 from click.testing import CliRunner
 
-from deadletter import tables
+from deadletter import tables, views
 from deadletter.cli import cli
 from deadletter.lake import Lake
 from tests.pipelines.conftest import capture_files
@@ -33,6 +34,7 @@ def runs(spark, tmp_path_factory):
         shutil.copy(path, base / "landing" / "pulsar")
     (base / "masks.json").write_text(json.dumps(MASKS))
     common = ("run", "--landing", base / "landing", "--lake", base / "lake", "--track", "--json")
+    common += ("--fresh-after", "2030-01-01T00:00:00Z")
     return Lake(spark, str(base / "lake")), call(*common), call(*common, "--masks", base / "masks.json")
 
 
@@ -50,6 +52,21 @@ def test_masks_change_the_patterns(runs):
     now = listed(lake)
     assert "$.event = <event>" in now and "$.event = order.merged" not in now
     assert sum(row["dead_letters"] for row in now.values()) == lake.read(tables.DEAD_LETTERS).count()
+
+
+def test_notebooks_hide_what_the_lakes_own_masks_hide(runs):
+    lake, *_ = runs
+    dead = views.dead_letters(lake).where("payload LIKE '%order.merged%'")
+    shown = [row["payload"] for row in views.examples(lake, dead, 3).collect()]
+    assert len(shown) == 3 and all("<event>" in text and "order.merged" not in text for text in shown)
+
+
+def test_a_feed_that_is_stuck_is_told_with_a_command_that_shows_it(runs):
+    lake, first, _ = runs
+    (told,) = [text for text in json.loads(first.stdout)["warnings"] if "captured_at" in text]
+    command = shlex.split(told.split("See: deadletter ")[1])
+    assert command[:4] == ["show", "bronze.queue_events", "--lake", lake.root]
+    call(*command, "--limit", 1)
 
 
 def test_one_broker_alone(runs, lake):

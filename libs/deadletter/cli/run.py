@@ -14,6 +14,7 @@ from deadletter.cli.common import lake_option, open_lake, parse_time, teller
 from deadletter.errors import DeadletterError, first_line
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
+from deadletter.replay import habits_of
 from deadletter.rules.zaqar_store import STORES
 from deadletter.session import TINY_BATCH
 
@@ -30,10 +31,10 @@ from deadletter.session import TINY_BATCH
 @click.option(
     "--zaqar-store",
     type=click.Choice(sorted(STORES, reverse=True)),
-    default="redis",
-    show_default=True,
-    help="Whose habits to replay for Zaqar's silent move: the Redis store's, or the document's alone.",
+    help="Whose habits to replay for Zaqar's silent move: the Redis store's, or the document's alone. "
+    "Default: those of the lake's last run, redis at first.",
 )
+@click.option("--fresh-after", metavar="ISO8601", help="Warn where the newest event is not later: a feed is stuck.")
 @click.option("--masks", metavar="FILE", help="More rows for the lake's masking table, JSON or TOML; kept in the lake.")
 @click.option("--track", is_flag=True, envvar="DEADLETTER_TRACK", help="Keep the run in MLflow: docs/patterns.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
@@ -41,7 +42,8 @@ def run(
     landing: str,
     lake_root: str,
     as_of: str | None,
-    zaqar_store: str,
+    zaqar_store: str | None,
+    fresh_after: str | None,
     masks: str | None,
     track: bool,
     as_json: bool,
@@ -56,7 +58,7 @@ def run(
     Kafka topics: --landing kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC]
     One JSON object a record, each read once. Client properties: '...?config=FILE'.
     """
-    until = parse_time(as_of)
+    until, fresh = parse_time(as_of), parse_time(fresh_after)
     # before Spark starts: a wrong path or a mistake in a suite is told at once
     size = sum(source.size() for source in sources.find(landing))
     load_all()
@@ -66,12 +68,12 @@ def run(
     if masks:
         adopt_masks(lake, masks)
     try:
-        summary = steps.run(lake, landing, until, STORES[zaqar_store], tell)
+        summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh)
     except PySparkException as error:
         lake.check_tables()
         raise DeadletterError(first_line(error)) from error
     if track:
-        parameters = {"landing": landing, "as_of": as_of or "latest event", "zaqar_store": zaqar_store}
+        parameters = {"landing": landing, "as_of": as_of or "latest event", "zaqar_store": habits_of(lake).name}
         run_id = tracking.track(lake, parameters, _metrics(summary, time.monotonic() - start))
         tell(f"kept as MLflow run {run_id}")
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,8 @@ from deadletter.tables import Table
 
 @dataclass
 class Gate:
-    """Judges a run's batches and tables. ``judged_at``: UTC; ``parameters``: values for ``$PARAMETER``.
+    """Judges a run's batches and tables. ``judged_at``: UTC; ``parameters``: values for ``$PARAMETER``; ``lake``: as
+    the commands that show failing rows name it.
 
     May be used from several threads: each call judges a table of its own and adds to ``outcomes``.
     """
@@ -30,6 +31,7 @@ class Gate:
     parameters: dict[str, Any] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lake: str = ""
 
     def split(self, batch: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
         """The batch's good rows, and its bad ones with ``broken``: array of rule ids. Reads nothing."""
@@ -44,6 +46,7 @@ class Gate:
         :meth:`split`; returns whether there is anything to split off. Raises :class:`GateError`.
         """
         found = judge(df, suite_of(table), tables, self.parameters, refused)
+        found = [replace(outcome, lake=self.lake) for outcome in found]
         self.outcomes += found
         self.warnings += enforce(found)
         return any(outcome.refused and outcome.rule.critical and not outcome.passed for outcome in found)

@@ -30,6 +30,7 @@ class Outcome:
     example: str = ""
     where: str = ""
     refused: bool = False
+    lake: str = ""
 
     @property
     def stops(self) -> bool:
@@ -37,12 +38,18 @@ class Outcome:
         return not self.passed and self.rule.critical and not self.refused
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the failing rows can be looked at: what stops a run is not written, but bronze is before it."""
+        return not self.stops or self.table.startswith("bronze.")
+
+    @property
     def command(self) -> str:
         """The command that shows the failing rows."""
         where, table = self.where, self.table
         if self.refused:
             table, where = "silver.quarantine", f"exists(reasons, r -> startswith(r, {literal(self.rule.name)}))"
-        return f"deadletter show {table}" + (f" --where {_shell(where)}" if where else "")
+        lake = f" --lake {_shell(self.lake)}" if self.lake else ""
+        return f"deadletter show {table}{lake}" + (f" --where {_shell(where)}" if where else "")
 
     @property
     def message(self) -> str:
@@ -55,7 +62,7 @@ class Outcome:
             f"  example   {self.example}" if self.example else "",
             f"  why       {self.rule.why}",
             f"  do        {self.rule.what_to_do}",
-            f"  see       {self.command}",
+            f"  see       {self.command}" if self.is_kept else "",
         ]
         return "\n".join(line for line in lines if line)
 

@@ -19,6 +19,7 @@ from deadletter.patterns.masks import MASKS, Mask
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.rules.rabbitmq_counter import counter, since_return
+from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.tables import QUEUE_KEY
 
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
@@ -30,14 +31,16 @@ def compared_open(
     profiles: DataFrame,
     events: DataFrame,
     masks: Sequence[Mask] = MASKS,
+    habits: Habits = REDIS,
     stage: Stage = as_it_is,
 ) -> DataFrame:
-    """:func:`open_messages` with ``payload``, ``deviation_key`` and ``deviation``.
+    """:func:`open_messages` that somebody can receive, with ``payload``, ``deviation_key`` and ``deviation``; without
+    their policies.
 
     ``profiles`` say what is usual in each queue, see :func:`deadletter.patterns.profile.profile`; ``events`` are rows
-    of ``bronze.queue_events``.
+    of ``bronze.queue_events``; ``stage`` keeps what is read several times.
     """
-    waiting = stage(open_messages(facts, deaths).drop("policies", "policy"))
+    waiting = stage(open_messages(facts, deaths, habits).drop("policies", "policy"))
     return compare_payloads(_with_payload(waiting, facts, events, stage), profiles, masks)
 
 
@@ -57,7 +60,7 @@ def at_risk(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask] = MASKS)
     return known.withColumn("risk", risk).where("risk IS NOT NULL").select(*tables.AT_RISK.column_names)
 
 
-def open_messages(facts: SilverFacts, dead: DataFrame) -> DataFrame:
+def open_messages(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
     """Every message that is neither settled, gone nor dead, with ``claim_count``, ``max_deliveries`` in force at
     ``as_of`` and ``deliveries_left`` (null without a limit).
 
@@ -66,16 +69,17 @@ def open_messages(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     message delivered only once counts as done.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
-    remembered = counter(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"), F.lit(facts.as_of))
-    counting = policy["counts"] & (policy["queue_type"] == "classic")
     counted = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
-    counted = counted.when((F.col("system") == "rabbitmq") & counting, remembered)
+    if facts.counts_in_classic_queues:
+        remembered = counter(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"), F.lit(facts.as_of))
+        counting = policy["counts"] & (policy["queue_type"] == "classic")
+        counted = counted.when((F.col("system") == "rabbitmq") & counting, remembered)
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
     unsettled = replace(facts, state=facts.state.where("settled IS NULL"))
     return (
-        message_status(unsettled, dead)
+        message_status(unsettled, dead, habits)
         .where(F.col("status").isin(*OPEN) & ~done)
         .join(facts.policies, list(QUEUE_KEY), "left")
         .join(_dead_letter_queues(facts, dead), ["system", "tenant", "queue"], "left_anti")

@@ -46,7 +46,7 @@ def cause(reason: Column) -> Column:
 def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage = as_it_is) -> DataFrame:
     """Rows of ``gold.dead_letters`` without their pattern (``pattern_id`` is null), from :func:`all_deaths`.
 
-    ``events`` are rows of ``bronze.queue_events``, where payloads stay.
+    ``events`` are rows of ``bronze.queue_events``, where payloads stay; ``stage`` keeps what is read several times.
     """
     return _with_payload(_with_error(deaths, facts), facts, events, stage)
 

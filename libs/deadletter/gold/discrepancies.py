@@ -36,8 +36,14 @@ def discrepancies(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         .join(claims_of(several).drop("steps"), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
-    state = rabbitmq_counter.with_counts(state)
-    found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*_kinds()))).alias("found"))
+    kinds = _kinds()
+    if facts.counts_in_classic_queues:
+        state = rabbitmq_counter.with_counts(state)
+        kinds += [
+            _difference(*rabbitmq_counter.delivered_over_limit()),
+            _difference(*rabbitmq_counter.told_loss()),
+        ]
+    found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*kinds))).alias("found"))
     rows = found.select(*MESSAGE_KEY, "found.*")
     rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_counter.ignored_limits(facts))
     return rows.select(*tables.DISCREPANCIES.column_names)
@@ -71,8 +77,6 @@ def _kinds() -> list[Column]:
         _lost_counter(),
         _moved_early(),
         _counted_over_limit(),
-        _difference(*rabbitmq_counter.delivered_over_limit()),
-        _difference(*rabbitmq_counter.told_loss()),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,6 +33,13 @@ class SilverFacts:
     def posts(self) -> DataFrame:
         """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""
         return self.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')")
+
+    @cached_property
+    def counts_in_classic_queues(self) -> bool:
+        """Whether any classic RabbitMQ queue ever counted deliveries: a proposal, which few lakes have to do with and
+        which costs every plan it is in."""
+        counting = F.exists("policies", lambda p: p["counts"] & (p["queue_type"] == "classic"))
+        return not self.policies.where((F.col("system") == "rabbitmq") & counting).isEmpty()
 
     def systems(self) -> list[str]:
         """The brokers that any message is of."""

@@ -18,7 +18,7 @@ _MESSAGE = ("system", "tenant", "queue", "message_id")
 def healthy_payloads(facts: SilverFacts, dead: DataFrame, events: DataFrame, stage: Stage = as_it_is) -> DataFrame:
     """Rows of ``system, tenant, queue, payload``: messages that were delivered and did not die anywhere.
 
-    Settled ones, except on RabbitMQ, where no settlement is observable. ``events`` are rows of
+    Settled ones; on RabbitMQ, where consumers rarely tell, delivered ones. ``events`` are rows of
     ``bronze.queue_events``; ``stage`` keeps what is read several times.
     """
     died = dead.select("system", "tenant", "message_id").distinct()

@@ -18,36 +18,48 @@ def deaths(facts: SilverFacts) -> DataFrame:
     The broker's word comes first; where there is none, the death that :func:`over_limit` implies. ``cause`` is null
     where the reason says it.
     """
-    state = facts.state.where("system = 'rabbitmq' AND (size(deaths) > 0 OR size(failures) > 0)")
-    state = state.join(facts.policies, list(QUEUE_KEY), "left").withColumns(
-        {
-            "observed": latest_death(F.col("deaths"), F.col("deliveries")),
-            "counted": since_return(F.col("deliveries"), F.col("deaths")),
-            "moments": lying_in_queue(),
-        }
-    )
-    # a column each: what is used several times would else be computed as often
-    state = state.withColumn("over", over_limit()).withColumn("death", F.coalesce(_told("observed"), _implied()))
+    classic = facts.counts_in_classic_queues
+    state = _judged_by_limit(facts) if classic else facts.state.where("system = 'rabbitmq' AND size(deaths) > 0")
+    state = state.withColumn("observed", latest_death(F.col("deaths"), F.col("deliveries")))
+    # a column of its own: what is used several times would else be computed as often
+    state = state.withColumn("death", F.coalesce(_told("observed"), _implied()) if classic else _told("observed"))
+    state = state.where("death IS NOT NULL")
+    if not classic:
+        state = state.join(facts.policies, list(QUEUE_KEY), "left")
     observed = F.col("death.evidence") == "observed"
     second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
-    return (
-        state.where("death IS NOT NULL")
-        .withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second))
-        .select(
-            "tenant",
-            "queue",
-            "message_id",
-            "death.dead_letter_queue",
-            "death.reason",
-            F.when(~observed | killed_by_limit(), "delivery_limit").alias("cause"),
-            F.size("deliveries").cast("bigint").alias("claim_count"),
-            F.col("policy.max_deliveries").alias("max_deliveries"),
-            F.col("posted.time").alias("posted_at"),
-            F.col("death.time").alias("dead_lettered_at"),
-            "death.evidence",
-            "death.event_id",
-        )
+    by_limit = F.when(~observed | killed_by_limit(), "delivery_limit") if classic else F.lit(None).cast("string")
+    return state.withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second)).select(
+        "tenant",
+        "queue",
+        "message_id",
+        "death.dead_letter_queue",
+        "death.reason",
+        by_limit.alias("cause"),
+        F.size("deliveries").cast("bigint").alias("claim_count"),
+        F.col("policy.max_deliveries").alias("max_deliveries"),
+        F.col("posted.time").alias("posted_at"),
+        F.col("death.time").alias("dead_lettered_at"),
+        "death.evidence",
+        "death.event_id",
     )
+
+
+def _judged_by_limit(facts: SilverFacts) -> DataFrame:
+    """The messages that a classic queue's limit may have killed, or the broker says are dead: with their queues'
+    ``policies``, the deliveries ``counted``, and ``over``, see :func:`over_limit`."""
+    state = facts.state.where("system = 'rabbitmq' AND (size(deaths) > 0 OR size(failures) > 0)")
+    limits = F.transform("policies", lambda p: p["max_deliveries"])
+    queues = facts.policies.withColumn("lowest", F.array_min(limits))
+    state = state.join(queues, list(QUEUE_KEY), "left").where((F.size("deaths") > 0) | _may_exceed()).drop("lowest")
+    counted = since_return(F.col("deliveries"), F.col("deaths"))
+    return state.withColumns({"counted": counted, "moments": lying_in_queue()}).withColumn("over", over_limit())
+
+
+def _may_exceed() -> Column:
+    """Whether the count can be above the lowest limit the queue ever had: most messages need no closer look."""
+    often = F.coalesce(F.size("deliveries") > F.col("lowest"), F.lit(False))
+    return often | F.exists("deliveries", lambda d: d["broker_count"].isNotNull())
 
 
 def _told(death: str) -> Column:

@@ -22,8 +22,8 @@ def outcomes(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 
 
 def delivery_survival(facts: SilverFacts, dead: DataFrame) -> DataFrame:
-    """Rows of ``gold.delivery_survival``. RabbitMQ tells no acknowledgement: its messages end ``unknown``
-    (censored) unless they died."""
+    """Rows of ``gold.delivery_survival``. RabbitMQ tells no acknowledgement: a message there ends ``unknown``
+    (censored) unless it died, or a consumer wrote down what it did."""
     exits = (
         outcomes(facts, dead)
         .groupBy(*QUEUE_KEY, "deliveries")

@@ -53,8 +53,8 @@ def add_signature(
 ) -> DataFrame:
     """Add the column ``signature``; a null text counts as empty.
 
-    Only the distinct skeletons of the texts are masked: hundreds of texts may share one. ``stage`` keeps what is
-    read several times.
+    The built-in masks look at the distinct skeletons of the texts only: hundreds of texts may share one. ``stage``
+    keeps what is read several times.
     """
     shaped = stage(df.withColumn("_skeleton", skeleton(F.coalesce(F.col(text_col), F.lit("")), masks)))
     distinct = shaped.select("_skeleton").distinct()

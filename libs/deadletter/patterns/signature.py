@@ -4,7 +4,8 @@ What varies between two messages of one kind without meaning anything is taken a
 value stood at a place, how many values a list had, whether a value was repeated in brackets, rulers of
 dots, and spaces.
 
-A signature is made from a text's skeleton, in which every digit is the same digit. Very many texts share a
+A signature is made from a text's skeleton, in which every digit, and every letter of a hexadecimal number, is the same
+digit. Very many texts share a
 skeleton, so the masks, which are dear, need to look at few texts.
 """
 

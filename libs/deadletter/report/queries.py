@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -95,14 +95,16 @@ def _rows(df: DataFrame) -> list[dict]:
 
 def _headline(lake: Lake, dead: DataFrame) -> dict:
     done = lake.progress("gold")
-    state = lake.read(tables.MESSAGE_STATE).select("system", "tenant", "message_id").distinct()
-    return {
-        "as of": done.as_of.strftime("%Y-%m-%d %H:%M:%S UTC") if done and done.as_of else "no run yet",
-        "messages": state.count(),
-        "dead letters": dead.count(),
-        "patterns": lake.read(tables.POISON_PATTERNS).count(),
-        "events in quarantine": quarantined(lake).where(waiting()).count(),
+    counted = {
+        "messages": lake.read(tables.MESSAGE_STATE).select("system", "tenant", "message_id").distinct(),
+        "dead letters": dead,
+        "patterns": lake.read(tables.POISON_PATTERNS),
+        "events in quarantine": quarantined(lake).where(waiting()),
     }
+    counts = [frame.select(F.lit(name).alias("what")).groupBy("what").agg(_count()) for name, frame in counted.items()]
+    told = {row["what"]: row["n"] for row in reduce(DataFrame.unionByName, counts).collect()}
+    as_of = done.as_of.strftime("%Y-%m-%d %H:%M:%S UTC") if done and done.as_of else "no run yet"
+    return {"as of": as_of} | {name: told.get(name, 0) for name in counted}
 
 
 def over_time(dead: DataFrame, bucket: str) -> DataFrame:

@@ -27,19 +27,22 @@ from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
 from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.masks import Mask
-from deadletter.replay import facts_at
-from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.replay import facts_at, habits_of
+from deadletter.rules.zaqar_store import Habits
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
 from deadletter.tables import Table
 from deadletter.triage import current_names, decisions_version, former_ids, standing_decisions
 
 
-def derive(lake: Lake, gate: Gate, as_of: datetime | None = None, habits: Habits = REDIS, tell: Tell = print) -> None:
+def derive(
+    lake: Lake, gate: Gate, as_of: datetime | None = None, habits: Habits | None = None, tell: Tell = print
+) -> None:
     """Derive the gold tables from the facts that happened until ``as_of`` (UTC).
 
-    ``as_of`` is the greatest event time in silver unless given.
+    ``as_of`` is the greatest event time in silver unless given, ``habits`` those of the last time.
     """
+    habits = habits or habits_of(lake)
     done = lake.all_progress()
     as_of = as_of or ("silver" in done and done["silver"].as_of)
     if not as_of:
@@ -68,7 +71,7 @@ def _sources(lake: Lake, habits: Habits) -> dict[str, int]:
 def _write(lake: Lake, gate: Gate, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
     """Derive all tables, judge all, then write all."""
     deaths, _ = together([partial(all_deaths, facts, habits, lake.stage, facts.systems()), load_gx])
-    parts = together([partial(_patterns, lake, facts, deaths, tell), partial(_queues, lake, facts, deaths)])
+    parts = together([partial(_patterns, lake, facts, deaths, habits, tell), partial(_queues, lake, facts, deaths)])
     derived = parts[0] | parts[1]
     judge(gate, derived, {tables.MESSAGE_STATE.full_name: facts.state})
     together(partial(lake.replace, frame, table) for table, frame in derived.items())
@@ -86,7 +89,7 @@ def _queues(lake: Lake, facts: SilverFacts, deaths: DataFrame) -> dict[Table, Da
     )
 
 
-def _patterns(lake: Lake, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame]:
+def _patterns(lake: Lake, facts: SilverFacts, deaths: DataFrame, habits: Habits, tell: Tell) -> dict[Table, DataFrame]:
     """The dead letters with their patterns, and the tables about these, computed."""
     events, masks = lake.read(tables.QUEUE_EVENTS), lake_masks(lake)
     judged, healthy = together(
@@ -99,7 +102,7 @@ def _patterns(lake: Lake, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> 
     profiles = lake.stage(payload_profiles(healthy))
     open_ones, (dead, known, decisions) = together(
         [
-            lambda: lake.stage(compared_open(facts, deaths, profiles, events, masks, lake.stage)),
+            lambda: lake.stage(compared_open(facts, deaths, profiles, events, masks, habits, lake.stage)),
             lambda: _named(lake, compare_payloads(judged, profiles, masks), masks, facts.as_of),
         ]
     )

@@ -26,8 +26,10 @@ ANY_AGE = "1970-01-01T00:00:00"
 
 
 @contextmanager
-def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
+def gated(lake: Lake, tell: Tell = print, fresh_after: datetime | None = None) -> Iterator[Gate]:
     """Hold the lake for one run, and give the gate that judges it.
+
+    ``fresh_after`` (UTC): the newest event should be later; any age will do unless given.
 
     At the end, also where the gate stopped the run, what it found is kept and shown. Raises before anything is
     read where a suite has a mistake, or where another run is at work.
@@ -35,7 +37,8 @@ def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
     load_all()
     judged_at = datetime.now(UTC)
     run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
-    gate = Gate(run_id, judged_at, {"fresh_after": ANY_AGE})
+    fresh = f"{fresh_after:%Y-%m-%dT%H:%M:%S}" if fresh_after else ANY_AGE
+    gate = Gate(run_id, judged_at, {"fresh_after": fresh}, lake=lake.root)
     with lake.lock():
         lake.clear_stage()  # of a run that was killed
         try:
