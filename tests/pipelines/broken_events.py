@@ -82,6 +82,12 @@ def queue_created(*arguments, name="orders", vhost="broken"):
     return rabbit("queue.created", {"headers": head}, "event_exchange")
 
 
+def policy_set(**changes):
+    head = {"name": "limit", "vhost": "broken", "pattern": "^o", "apply-to": "queues", "priority": 0}
+    head["definition"] = ['{<<"delivery-limit">>,signedint,2}']
+    return rabbit("policy.set", {"headers": head | changes}, "event_exchange")
+
+
 def death(**changes):
     return [{"count": 1, "reason": "rejected", "queue": "orders", "time": AT_MS // 1000} | changes]
 
@@ -245,6 +251,10 @@ ZAQAR = {
         text(zaqar("PUT", "/v2/flavors/gold", 201, {"capabilities": []})),
         "quarantine bad_flavor",
     ),
+    "purge of the subscriptions": (
+        text(zaqar("POST", "/v2/queues/orders/purge", 204, {"resource_types": ["subscriptions"]})),
+        "silent: the messages stay",
+    ),
     "pool made": (text(zaqar("PUT", "/v2/pools/a", 201, {"weight": 1})), "silent: says nothing of a queue"),
     "refused by the broker": (text(post(45, status=503, response=None)), "silent: only what the broker granted counts"),
     "listing of messages": (text(zaqar("GET", status=200)), "silent: says nothing of a message's life"),
@@ -261,6 +271,10 @@ RABBITMQ = {
     "mirror promoted on no node": (
         text(rabbit("queue.mirror.promoted", {"headers": {"vhost": "broken", "name": "orders"}}, "event_exchange")),
         "quarantine no_node",
+    ),
+    "policy pattern that only Perl reads": (
+        text(policy_set(pattern="^{eu}-")),
+        "quarantine foreign_pattern",
     ),
     "headers are text": (text(rabbit("publish.", {"headers": "none"})), "quarantine bad_headers"),
     "no virtual host": (text(firehose(vhost=None)), "quarantine no_tenant"),
@@ -294,7 +308,7 @@ RABBITMQ = {
     ),
     "publisher's timestamp at 10^18 seconds": (
         text(firehose(properties={"message_id": "r3", "timestamp": 10**18})),
-        "rule: a timestamp that is no time says nothing; the event's own time counts",
+        "rule: a timestamp that is no time says nothing",
     ),
     "SQL in a queue's name": (
         text(firehose(properties={"message_id": "r4"}, routed_queues=["x'; DROP TABLE gold.dead_letters; --"])),

@@ -43,11 +43,11 @@ def _length(column: str, kwargs: Kwargs) -> str:
     """A text's bytes are counted already, its characters are not, and a character has one to four bytes: most texts
     are judged without a look at them."""
     tests = []
-    for bound, enough in (("min", "octet_length({0}) >= 4 * ({1} + 1)"), ("max", "octet_length({0}) <= {1} - 1")):
+    for bound, enough in (("min", lambda n: f">= {4 * (n + 1)}"), ("max", lambda n: f"<= {n - 1}")):
         limit = kwargs.get(f"{bound}_value")
         if limit is not None:
             exact = {name: value for name, value in kwargs.items() if name.endswith(bound) or name == f"{bound}_value"}
-            tests.append(f"({enough.format(column, literal(limit))} OR {between(f'length({column})', exact)})")
+            tests.append(f"(octet_length({column}) {enough(limit)} OR {between(f'length({column})', exact)})")
     return " AND ".join(tests)
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
-from deadletter.rules.policy import policy_at
+from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 MEASURES = ("posted", "claimed", "settled", "dead_lettered", "delayed", "expired_unseen")
@@ -18,7 +18,8 @@ def queue_health(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Rows of ``gold.queue_health`` from the facts and ``gold.dead_letters``.
 
     A message counts in the hour in which the thing happened. A death is no settlement, although Pulsar
-    acknowledges the message; a Zaqar message expired unseen when its TTL ended by ``as_of`` without any claim.
+    acknowledges the message; a Zaqar message expired unseen when its TTL ended by ``as_of`` without any claim, and it
+    lay in its queue until then.
     """
     deaths = dead.select(*MESSAGE_KEY, "dead_lettered_at")
     state = (
@@ -62,4 +63,6 @@ def _expired_unseen(facts: SilverFacts) -> Column:
     ttl = rules.effective_ttl(F.col("posted.ttl"), F.col("policy"))
     expires = F.timestamp_seconds(F.unix_seconds(F.col("posted.time")) + ttl)
     unseen = (F.col("system") == "zaqar") & (F.size("deliveries") == 0) & F.col("settled").isNull()
-    return F.when(unseen & (expires <= F.lit(facts.as_of)), expires)
+    emptied = emptied_after(F.col("policies"), F.col("posted.time"))
+    there = F.col("dead_lettered_at").isNull() & F.coalesce(emptied >= expires, F.lit(True))
+    return F.when(unseen & there & (expires <= F.lit(facts.as_of)), expires)

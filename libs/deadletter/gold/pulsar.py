@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
@@ -47,6 +47,8 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
 
     The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
     to this dead letter topic, else the one in the topic's default name (PIP-22: ``<topic>-<subscription>-DLQ``).
+    Where several subscriptions send there, those died that received the message most often, as many as there are
+    dead letters of it.
     """
     told = state.select("system", "tenant", "queue", "subscription", "message_id", F.explode("deaths").alias("death"))
     told = told.select("system", "tenant", "queue", "subscription", "message_id", "death.*")
@@ -64,8 +66,23 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
     )
     subscription = F.coalesce(F.nullif("subscription", F.lit("")), F.col("policy_subscription"), default, F.lit(""))
     death = F.min(F.struct("time", "event_id", "reason", "dead_letter_queue", "dead_letter_message_id"))
-    return (
+    received = state.where("size(deliveries) > 0").select(
+        "tenant",
+        "queue",
+        "message_id",
+        F.col("subscription").alias("policy_subscription"),
+        F.struct(F.size("deliveries").alias("n"), F.try_element_at("deliveries", F.lit(-1))["time"]).alias("received"),
+    )
+    a_message = Window.partitionBy("system", "tenant", "queue", "message_id", "dead_letter_queue", "subscription")
+    letters = F.size(F.collect_set("dead_letter_message_id").over(a_message))
+    candidates = (
         told.join(by_policy, ["tenant", "queue", "dead_letter_queue"], "left")
+        .join(received, ["tenant", "queue", "message_id", "policy_subscription"], "left")
+        .withColumn("place", F.dense_rank().over(a_message.orderBy(F.desc("received"), "policy_subscription")))
+        .withColumn("letters", letters)
+    )
+    return (
+        candidates.where("subscription != '' OR policy_subscription IS NULL OR place <= greatest(letters, 1)")
         .withColumn("subscription", subscription)
         .groupBy(*MESSAGE_KEY)
         .agg(death.alias("death"))

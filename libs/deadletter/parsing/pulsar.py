@@ -138,7 +138,7 @@ def _facts() -> str:
     )
     receive = message_fact(
         **mine,
-        created_at="published",
+        created_at="CASE WHEN NOT retried THEN published END",  # a copy in a retry topic was published later
         delivery=(
             f"named_struct({moment}, 'claim_id', NULL, 'consumer', consumer, "
             "'broker_count', CASE WHEN retried THEN try_cast(property_map['RECONSUMETIMES'] AS bigint)"

@@ -77,6 +77,11 @@ RULES = ENVELOPE_RULES | {
     "bad_pattern: the policy's pattern is missing": (
         "kind IN ('policy', 'operator_policy') AND head IS NOT NULL AND head.pattern IS NULL"
     ),
+    # RabbitMQ's are Perl's: a named group (?P<name>...) or a brace that repeats nothing is no pattern here
+    "foreign_pattern: the policy's pattern is no regular expression of Java's": (
+        "kind IN ('policy', 'operator_policy') AND head.pattern IS NOT NULL"
+        " AND try_reflect('java.util.regex.Pattern', 'compile', head.pattern) IS NULL"
+    ),
     "no_routed_queues: a publish does not say which queues it went to": (
         "kind = 'publish' AND head IS NOT NULL AND head.routed_queues IS NULL"
     ),
@@ -138,8 +143,8 @@ Messages with equal properties and payload then count as one."""
 def _facts() -> str:
     """SQL for the array of message facts of an event."""
     # a publisher may set any timestamp: one that is no time says nothing
-    timestamp = epoch("message['timestamp']")
-    created = f"coalesce({timestamp}, time)"
+    # and where there is none, no event but the publish knows the day, by which a merge finds the message's row
+    created = epoch("message['timestamp']")
     posted = message_fact(
         queue="q",
         message_id="message_id",

@@ -6,6 +6,8 @@ request_body, status, response_body``. Only what the broker granted (2xx) is a f
 
 from __future__ import annotations
 
+import os
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -15,8 +17,8 @@ from deadletter.parsing.facts import Facts, explode_messages, message_fact, reas
 from deadletter.rules.rabbitmq import EVERY
 
 SYSTEM = "zaqar"
-MAX_MESSAGE_DELAY = 900
-"""``max_message_delay`` unless configured, seconds (Delayed Queues, implementation step 1)."""
+MAX_MESSAGE_DELAY = int(os.environ.get("DEADLETTER_MAX_MESSAGE_DELAY", "900"))
+"""The servers' ``max_message_delay``, seconds; 900 unless configured (Delayed Queues, implementation step 1)."""
 DEFAULT_CLAIM_LIMIT = 10
 DEFAULT_CLAIM_TTL = 300
 DEFAULT_CLAIM_GRACE = 60
@@ -45,7 +47,7 @@ KINDS = {
     "declare": "method = 'PUT' AND queue != '' AND part = '' AND code = 201",
     "update": "method = 'PATCH' AND queue != '' AND part = '' AND code = 200",
     "delete_queue": "method = 'DELETE' AND queue != '' AND part = '' AND code = 204",
-    "purge": "method = 'POST' AND part = 'purge' AND code = 204",
+    "purge": "method = 'POST' AND part = 'purge' AND code = 204 AND purges_messages",
     "post": "method = 'POST' AND part = 'messages' AND item = '' AND code = 201",
     "pop": (
         "method = 'DELETE' AND part = 'messages' AND item = '' AND query_map['pop'] IS NOT NULL AND code IN (200, 204)"
@@ -130,6 +132,7 @@ def parse(bronze: DataFrame) -> DataFrame:
             "item": F.regexp_extract("path", PATH, 3),
             "code": F.expr("try_cast(status AS int)"),
             "query_map": F.expr("coalesce(from_json(query, 'map<string,string>'), map())"),
+            "purges_messages": F.expr(_PURGES_MESSAGES),
         }
     )
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
@@ -140,6 +143,11 @@ def parse(bronze: DataFrame) -> DataFrame:
     return events.withColumns(told).drop(*_SPENT)
 
 
+_PURGES_MESSAGES = (
+    "part = 'purge' AND (get_json_object(request_body, '$.resource_types') IS NULL OR coalesce(array_contains("
+    "from_json(get_json_object(request_body, '$.resource_types'), 'array<string>'), 'messages'), false))"
+)
+"""A purge may name ``messages``, ``subscriptions`` or both; without a word it is of both."""
 _SPENT = ("query", "request_body", "response_body", "posts", "resources", "deleted_ids", "granted", "path")
 """What nothing asks for once facts and reasons are made; most of an event's bytes."""
 _SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(posts) = 0, false))"

@@ -31,8 +31,10 @@ MAX_TOKENS = 128
 DIGIT = "1"
 """The digit that stands for every digit in a skeleton: with it an address stays an address and a date a date."""
 NEAR = 3
-HEX_LETTER = f"[a-f](?:(?=[a-f]{{0,{NEAR}}}[0-9])|{'|'.join(f'(?<=[0-9][a-f]{{{n}}})' for n in range(1, NEAR + 2))})"
-"""A letter of a hexadecimal number, told by a digit beside it; what has a digit in it is a value anyway."""
+BESIDE = "|".join(f"(?<=[0-9][a-f]{{{n}}})" for n in range(1, NEAR + 2))
+HEX_LETTER = f"[a-f](?<=[0-9a-fx-][a-f])(?=[0-9a-f]{{0,64}}(?![A-Za-z0-9_]))(?:(?=[a-f]{{0,{NEAR}}}[0-9])|{BESIDE})"
+"""A letter of a hexadecimal number: not its word's first, a digit beside it, nothing else until the word ends. What
+has a digit in it is a value anyway; a key that follows a digit (``s3access_key=``) must stay what it is."""
 
 SAME_DIGIT = str.maketrans("0123456789", DIGIT * 10)
 

@@ -30,12 +30,13 @@ def change() -> Column:
     )
 
 
-def best_policy(changes: Column, family: str, queue: Column, time: Column) -> Column:
+def best_policy(changes: Column, family: str, queue: Column, time: Column, queue_type: Column) -> Column:
     """The one of a ``family`` of policies (``policy`` or ``operator_policy``) that holds for ``queue``, as
     ``struct<priority, limit, dead_letter_queue>``.
 
     Of the policies that are set at ``time`` and whose regular expression matches the queue's name, the one of
-    the highest priority applies, and only that one (RabbitMQ, policies); its limit is null where it sets none.
+    the highest priority applies, and only that one (RabbitMQ, policies); its limit is null where it sets none. A policy
+    may be for queues of one ``queue_type`` only.
 
     >>> row = spark.sql('''SELECT timestamp'2026-11-20 12:00:00' AS now, array(
     ...     named_struct('valid_from', timestamp'2026-11-20 10:00:00', 'event_id', 'a', 'kind', 'policy',
@@ -45,7 +46,7 @@ def best_policy(changes: Column, family: str, queue: Column, time: Column) -> Co
     ...         'max_deliveries', 3L, 'dead_letter_queue', NULL, 'name', 'mine', 'pattern', '^ord', 'priority', 5L,
     ...         'apply_to', 'all')
     ... ) AS changes, explode(array('orders', 'audit')) AS queue''')
-    >>> best = best_policy(F.col("changes"), "policy", F.col("queue"), F.col("now"))
+    >>> best = best_policy(F.col("changes"), "policy", F.col("queue"), F.col("now"), F.lit("quorum"))
     >>> row.select("queue", best["limit"], best["dead_letter_queue"]).toDF("queue", "limit", "target").show()
     +------+-----+------+
     | queue|limit|target|
@@ -54,12 +55,14 @@ def best_policy(changes: Column, family: str, queue: Column, time: Column) -> Co
     | audit|   10|  dead|
     +------+-----+------+
     """
+    kind = F.when(queue_type == "stream", "streams").when(queue_type == "quorum", "quorum_queues")
+    kinds = kind.otherwise("classic_queues")
     told = F.filter(changes, lambda c: c["kind"].isin(family, f"{family}_cleared") & (c["valid_from"] <= time))
     held = F.filter(
         told,
         lambda c: (
             (c["kind"] == family)
-            & c["apply_to"].isin("queues", "all")
+            & (c["apply_to"].isin("queues", "all") | (c["apply_to"] == kinds))
             & F.regexp_like(queue, c["pattern"])
             & ~F.exists(told, lambda later: (later["name"] == c["name"]) & (_moment(later) > _moment(c)))
         ),
@@ -112,7 +115,9 @@ def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at
     held = F.filter(policies, lambda p: (_moment(p) <= at) & ~p["kind"].isin(*COUNTER_KINDS))
     held = F.try_element_at(held, F.lit(-1))
     own = F.get(F.filter(policies, lambda p: p["event_id"] == at["event_id"]), F.lit(0))
-    best, operator = (best_policy(changes, family, queue, at["time"]) for family in ("policy", "operator_policy"))
+    best, operator = (
+        best_policy(changes, family, queue, at["time"], held["queue_type"]) for family in ("policy", "operator_policy")
+    )
     limit = F.least(held["max_deliveries"], best["limit"], operator["limit"])
     counted = (held["kind"] != "deleted") & counts_deliveries(held["queue_type"], flag["valid_from"], at["time"])
     target = F.when(held["kind"] != "deleted", F.coalesce(held["dead_letter_queue"], best["dead_letter_queue"]))

@@ -51,6 +51,8 @@ def delayed(histories: DataFrame, policies: DataFrame, delay: int) -> DataFrame:
         F.count_if((F.col("settled_at") < F.col("until")) & F.col("dead_lettered_at").isNull()).alias(
             "settled_within_delay"
         ),
-        F.count_if(rules.never_claimable(F.col("ttl"), F.col("wait"))).alias("never_claimable"),
+        F.count_if(F.col("posted").isNotNull() & rules.never_claimable(F.col("ttl"), F.col("wait"))).alias(
+            "never_claimable"
+        ),
         F.coalesce(F.sum(F.when(put_off, waited)) / 1_000_000, F.lit(0.0)).alias("seconds_waited"),
     )

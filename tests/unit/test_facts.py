@@ -1,0 +1,94 @@
+"""Facts of a few events, and what they mean: what the captures and the generated histories do not hold."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter.gold import pulsar as gold_pulsar
+from deadletter.gold.facts import each, until
+from deadletter.gold.health import queue_health
+from deadletter.parsing import brokers
+from deadletter.silver import state
+from tests.pipelines.broken_events import TOPIC, firehose, origin, policy_set, post, pulsar, queue_created, zaqar
+
+START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
+LATER = START + timedelta(days=30)
+
+
+@pytest.fixture
+def parsed(spark):
+    def parse(system, events):
+        rows = [(str(number), system, json.dumps(event), START, "f", LATER) for number, event in enumerate(events)]
+        columns = "event_id STRING, system STRING, raw STRING, captured_at TIMESTAMP, source_file STRING"
+        columns += ", ingested_at TIMESTAMP"
+        return brokers.parse(spark.createDataFrame(rows, columns), [system], kept)
+
+    return parse
+
+
+def kept(frame):
+    """The rows, as a run stages them: plans that are made of plans grow without bounds."""
+    return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
+
+
+@pytest.fixture
+def silver(parsed):
+    def facts(system, events, seconds=3600):
+        found = parsed(system, [at(number, event) for number, event in enumerate(events)])
+        batch = (state.message_state(found.messages), state.claims(found.claims), found.attempts, found.policies)
+        return each(until(*map(kept, batch), START + timedelta(seconds=seconds)), kept)
+
+    return facts
+
+
+def at(seconds, event):
+    return event | {"captured_at": (START + timedelta(seconds=seconds)).isoformat()}
+
+
+def test_a_messages_day_is_told_by_all_of_its_events_or_by_none(parsed):
+    """A later batch finds the message's row by its day: no event may tell another one."""
+    stamped = {"properties": {"message_id": "m", "timestamp": int(START.timestamp())}}
+    for given, days in (({"properties": {"message_id": "m"}}, {None}), (stamped, {START.date()})):
+        events = [firehose(**given), firehose("deliver.orders", **given)]
+        later = [at(day * 86400, event) for day, event in zip((0, 4), events, strict=True)]
+        told = parsed("rabbitmq", later).messages.select(F.to_date("created_at")).collect()
+        assert {row[0] for row in told} == days and len(told) == 2
+    again = origin(RECONSUMETIMES="1")
+    retry = pulsar("receive", 7, topic=f"{TOPIC}-s-RETRY", properties=again)
+    assert [row["created_at"] for row in parsed("pulsar", [retry]).messages.collect()] == [None]
+
+
+def test_of_subscriptions_with_one_dead_letter_topic_the_one_died_that_received_most(silver):
+    policy = {"maxRedeliverCount": 1, "deadLetterTopic": f"{TOPIC}-dead"}
+    letter = {"topic": f"{TOPIC}-dead", "properties": origin()}
+    events = [pulsar("subscribe", subscription=name, dead_letter_policy=policy) for name in ("a", "b")]
+    events += [pulsar("send"), pulsar("receive", subscription="a"), pulsar("receive", subscription="b")]
+    events += [pulsar("acknowledge", subscription="b"), pulsar("receive", subscription="a", redelivery_count=1)]
+    one = silver("pulsar", [*events, pulsar("dead_letter", 50, **letter)])
+    assert [row["subscription"] for row in gold_pulsar.deaths(one).collect()] == ["a"]
+    both = silver("pulsar", [*events, *(pulsar("dead_letter", number, **letter) for number in (50, 51, 51))])
+    assert sorted(row["subscription"] for row in gold_pulsar.deaths(both).collect()) == ["a", "b"]
+
+
+def test_what_was_purged_did_not_expire(silver):
+    purge = zaqar("POST", "/v2/queues/orders/purge", 204, {"resource_types": ["messages"]})
+    for events, expired in (([post(1, {"ttl": 60})], 1), ([post(1, {"ttl": 60}), purge], 0)):
+        facts = silver("zaqar", events)
+        none = facts.state.where("false").select(
+            "system",
+            "tenant",
+            "queue",
+            "subscription",
+            "message_id",
+            F.lit(None).cast("timestamp").alias("dead_lettered_at"),
+        )
+        (row,) = queue_health(facts, none).collect()
+        assert (row["posted"], row["expired_unseen"]) == (1, expired)
+
+
+@pytest.mark.parametrize(("apply_to", "limit"), [("quorum_queues", 2), ("classic_queues", None), ("all", 2)])
+def test_a_policy_may_be_for_one_type_of_queue(silver, apply_to, limit):
+    history = silver("rabbitmq", [queue_created(), policy_set(**{"apply-to": apply_to})]).policies.collect()
+    assert [row["policies"][-1]["max_deliveries"] for row in history] == [limit]
