@@ -1,7 +1,9 @@
 """Facts of a few events, and what they mean: what the captures and the generated histories do not hold."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
@@ -45,6 +47,15 @@ def silver(parsed):
 
 def at(seconds, event):
     return event | {"captured_at": (START + timedelta(seconds=seconds)).isoformat()}
+
+
+def test_the_documents_examples_are_facts(parsed):
+    text = Path(__file__).parents[2].joinpath("docs", "events.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    for system, block in zip(("zaqar", "rabbitmq", "rabbitmq", "pulsar"), blocks, strict=True):
+        events = [json.loads(line) for line in block.replace("\n ", "").splitlines()]
+        told = parsed(system, events).events.select("reasons", "silent").collect()
+        assert [(row["reasons"], row["silent"]) for row in told] == [([], False)] * len(events)
 
 
 def test_a_messages_day_is_told_by_all_of_its_events_or_by_none(parsed):
