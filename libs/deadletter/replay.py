@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from pyspark.sql import DataFrame
@@ -11,7 +12,7 @@ from deadletter.errors import UsageError
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import SilverFacts, until
 from deadletter.gold.status import message_status
-from deadletter.lake import Lake, digest
+from deadletter.lake import Lake, Progress, digest
 from deadletter.rules.zaqar_store import REDIS, STORES, Habits
 
 
@@ -23,10 +24,11 @@ def gold_as_of(lake: Lake) -> datetime:
     return done.as_of
 
 
-def habits_of(lake: Lake) -> Habits:
-    """The habits of Zaqar's store that the lake's gold was derived with; the Redis store's before the first time."""
-    done = lake.progress("habits")
-    return next((habits for habits in STORES.values() if done and done.source_version == digest(habits)), REDIS)
+def habits_in(done: Mapping[str, Progress]) -> Habits:
+    """The habits of Zaqar's store that a lake's gold was derived with, by its ``control.progress``; the Redis store's
+    before the first time."""
+    noted = "habits" in done and done["habits"].source_version
+    return next((habits for habits in STORES.values() if noted == digest(habits)), REDIS)
 
 
 def facts_at(lake: Lake, as_of: datetime) -> SilverFacts:
@@ -37,5 +39,5 @@ def facts_at(lake: Lake, as_of: datetime) -> SilverFacts:
 
 def status_at(lake: Lake, as_of: datetime, habits: Habits | None = None) -> DataFrame:
     """``silver.message_state`` with each message's status at ``as_of``; by the lake's own habits unless given."""
-    facts, habits = facts_at(lake, as_of), habits or habits_of(lake)
+    facts, habits = facts_at(lake, as_of), habits or habits_in(lake.all_progress())
     return message_status(facts, all_deaths(facts, habits, systems=facts.systems()), habits)

@@ -14,7 +14,7 @@ from deadletter.cli.common import lake_option, open_lake, parse_time, teller
 from deadletter.errors import DeadletterError, first_line
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
-from deadletter.replay import habits_of
+from deadletter.replay import habits_in
 from deadletter.rules.zaqar_store import STORES
 from deadletter.session import TINY_BATCH
 
@@ -73,7 +73,11 @@ def run(
         lake.check_tables()
         raise DeadletterError(first_line(error)) from error
     if track:
-        parameters = {"landing": landing, "as_of": as_of or "latest event", "zaqar_store": habits_of(lake).name}
+        parameters = {
+            "landing": landing,
+            "as_of": as_of or "latest event",
+            "zaqar_store": habits_in(lake.all_progress()).name,
+        }
         run_id = tracking.track(lake, parameters, _metrics(summary, time.monotonic() - start))
         tell(f"kept as MLflow run {run_id}")
     if as_json:

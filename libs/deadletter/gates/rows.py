@@ -46,7 +46,7 @@ def _length(column: str, kwargs: Kwargs) -> str:
     for bound, enough in (("min", lambda n: f">= {4 * (n + 1)}"), ("max", lambda n: f"<= {n - 1}")):
         limit = kwargs.get(f"{bound}_value")
         if limit is not None:
-            exact = {name: value for name, value in kwargs.items() if name.endswith(bound) or name == f"{bound}_value"}
+            exact = {name: kwargs.get(name) for name in (f"{bound}_value", f"strict_{bound}")}
             tests.append(f"(octet_length({column}) {enough(limit)} OR {between(f'length({column})', exact)})")
     return " AND ".join(tests)
 

@@ -42,12 +42,18 @@ PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+))?)?/?$"
 POST_BODY = "struct<messages:array<struct<ttl:string,delay:string>>>"
 GRANTED = "struct<messages:array<struct<id:string,href:string,claim_id:string,age:string>>>"
 
+_PURGES_MESSAGES = (
+    "(get_json_object(request_body, '$.resource_types') IS NULL OR coalesce(array_contains("
+    "from_json(get_json_object(request_body, '$.resource_types'), 'array<string>'), 'messages'), false))"
+)
+"""A purge may name ``messages``, ``subscriptions`` or both; without a word it is of both."""
+
 KINDS = {
     "flavor": "flavor != '' AND (method = 'PUT' AND code = 201 OR method = 'PATCH' AND code = 200)",
     "declare": "method = 'PUT' AND queue != '' AND part = '' AND code = 201",
     "update": "method = 'PATCH' AND queue != '' AND part = '' AND code = 200",
     "delete_queue": "method = 'DELETE' AND queue != '' AND part = '' AND code = 204",
-    "purge": "method = 'POST' AND part = 'purge' AND code = 204 AND purges_messages",
+    "purge": f"method = 'POST' AND part = 'purge' AND code = 204 AND {_PURGES_MESSAGES}",
     "post": "method = 'POST' AND part = 'messages' AND item = '' AND code = 201",
     "pop": (
         "method = 'DELETE' AND part = 'messages' AND item = '' AND query_map['pop'] IS NOT NULL AND code IN (200, 204)"
@@ -132,7 +138,6 @@ def parse(bronze: DataFrame) -> DataFrame:
             "item": F.regexp_extract("path", PATH, 3),
             "code": F.expr("try_cast(status AS int)"),
             "query_map": F.expr("coalesce(from_json(query, 'map<string,string>'), map())"),
-            "purges_messages": F.expr(_PURGES_MESSAGES),
         }
     )
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
@@ -143,11 +148,6 @@ def parse(bronze: DataFrame) -> DataFrame:
     return events.withColumns(told).drop(*_SPENT)
 
 
-_PURGES_MESSAGES = (
-    "part = 'purge' AND (get_json_object(request_body, '$.resource_types') IS NULL OR coalesce(array_contains("
-    "from_json(get_json_object(request_body, '$.resource_types'), 'array<string>'), 'messages'), false))"
-)
-"""A purge may name ``messages``, ``subscriptions`` or both; without a word it is of both."""
 _SPENT = ("query", "request_body", "response_body", "posts", "resources", "deleted_ids", "granted", "path")
 """What nothing asks for once facts and reasons are made; most of an event's bytes."""
 _SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(posts) = 0, false))"

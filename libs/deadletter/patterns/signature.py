@@ -36,7 +36,7 @@ HEX_LETTER = f"[a-f](?<=[0-9a-fx-][a-f])(?=[0-9a-f]{{0,64}}(?![A-Za-z0-9_]))(?:(
 """A letter of a hexadecimal number: not its word's first, a digit beside it, nothing else until the word ends. What
 has a digit in it is a value anyway; a key that follows a digit (``s3access_key=``) must stay what it is."""
 
-SAME_DIGIT = str.maketrans("0123456789", DIGIT * 10)
+ANY_DIGIT = f"[0-9]|{HEX_LETTER}"
 
 V = "\x01"
 MARK = r"[!#-&(),/:-@\[-^`{-~]"
@@ -72,8 +72,7 @@ def skeleton(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     >>> spark.createDataFrame(rows, "t STRING").select(skeleton(F.col("t"))).distinct().first()[0]
     'blk_11 took 1x1111 s'
     """
-    plain = F.regexp_replace(mask(text, _added(masks)), F.lit(HEX_LETTER), F.lit(DIGIT))
-    return F.translate(plain, "0123456789", DIGIT * 10)
+    return F.regexp_replace(mask(text, _added(masks)), F.lit(ANY_DIGIT), F.lit(DIGIT))
 
 
 def signature(bones: Column, masks: Sequence[Mask] = MASKS) -> Column:
@@ -93,7 +92,7 @@ def signature(bones: Column, masks: Sequence[Mask] = MASKS) -> Column:
 
 def skeleton_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     """Do what :func:`skeleton` does, for one Python string."""
-    return _hex_letter().sub(DIGIT, mask_text(text, _added(masks))).translate(SAME_DIGIT)
+    return re.sub(ANY_DIGIT, DIGIT, mask_text(text, _added(masks)))
 
 
 def signature_text(bones: str, masks: Sequence[Mask] = MASKS) -> str:
@@ -125,11 +124,6 @@ def _respelt(text: Column, regex: str, new: str) -> Column:
 def _placeholders(masks: Sequence[Mask]) -> str:
     words = sorted({re.sub(r"\$1|[<>]", "", row.placeholder.replace("@", "")) for row in masks})
     return f"<(?:{'|'.join(words)})>"
-
-
-@lru_cache(maxsize=1)
-def _hex_letter() -> re.Pattern[str]:
-    return re.compile(HEX_LETTER, re.ASCII)
 
 
 @lru_cache(maxsize=1)

@@ -55,14 +55,17 @@ def best_policy(changes: Column, family: str, queue: Column, time: Column, queue
     | audit|   10|  dead|
     +------+-----+------+
     """
-    kind = F.when(queue_type == "stream", "streams").when(queue_type == "quorum", "quorum_queues")
-    kinds = kind.otherwise("classic_queues")
+    own_type = (
+        F.when(queue_type == "stream", "streams")
+        .when(queue_type == "quorum", "quorum_queues")
+        .otherwise("classic_queues")
+    )
     told = F.filter(changes, lambda c: c["kind"].isin(family, f"{family}_cleared") & (c["valid_from"] <= time))
     held = F.filter(
         told,
         lambda c: (
             (c["kind"] == family)
-            & (c["apply_to"].isin("queues", "all") | (c["apply_to"] == kinds))
+            & (c["apply_to"].isin("queues", "all") | (c["apply_to"] == own_type))
             & F.regexp_like(queue, c["pattern"])
             & ~F.exists(told, lambda later: (later["name"] == c["name"]) & (_moment(later) > _moment(c)))
         ),

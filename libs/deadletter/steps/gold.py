@@ -27,7 +27,7 @@ from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
 from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.masks import Mask
-from deadletter.replay import facts_at, habits_of
+from deadletter.replay import facts_at, habits_in
 from deadletter.rules.zaqar_store import Habits
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
@@ -42,8 +42,8 @@ def derive(
 
     ``as_of`` is the greatest event time in silver unless given, ``habits`` those of the last time.
     """
-    habits = habits or habits_of(lake)
     done = lake.all_progress()
+    habits = habits or habits_in(done)
     as_of = as_of or ("silver" in done and done["silver"].as_of)
     if not as_of:
         tell("gold: no event yet")
