@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
+from deadletter.errors import UsageError
 from deadletter.gold import pulsar as gold_pulsar
 from deadletter.gold.facts import each, until
 from deadletter.gold.health import queue_health
@@ -81,6 +82,19 @@ def test_of_subscriptions_with_one_dead_letter_topic_the_one_died_that_received_
     assert [row["subscription"] for row in gold_pulsar.deaths(one).collect()] == ["a"]
     both = silver("pulsar", [*events, *(pulsar("dead_letter", number, **letter) for number in (50, 51, 51))])
     assert sorted(row["subscription"] for row in gold_pulsar.deaths(both).collect()) == ["a", "b"]
+
+
+def test_servers_may_allow_longer_delays(parsed, monkeypatch):
+    def reasons():
+        (row,) = parsed("zaqar", [post(1, {"delay": 1200})]).events.select("reasons").collect()
+        return [reason.split(": ")[0] for reason in row["reasons"]]
+
+    assert reasons() == ["bad_delay"]
+    monkeypatch.setenv("DEADLETTER_MAX_MESSAGE_DELAY", "3600")
+    assert reasons() == []
+    monkeypatch.setenv("DEADLETTER_MAX_MESSAGE_DELAY", "an hour")
+    with pytest.raises(UsageError, match="DEADLETTER_MAX_MESSAGE_DELAY=an hour: it must be a whole number"):
+        reasons()
 
 
 def test_what_was_purged_did_not_expire(silver):

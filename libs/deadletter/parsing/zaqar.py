@@ -7,18 +7,20 @@ request_body, status, response_body``. Only what the broker granted (2xx) is a f
 from __future__ import annotations
 
 import os
+import re
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.errors import UsageError
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_envelope
 from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
 from deadletter.rules.rabbitmq import EVERY
 
 SYSTEM = "zaqar"
-MAX_MESSAGE_DELAY = int(os.environ.get("DEADLETTER_MAX_MESSAGE_DELAY", "900"))
-"""The servers' ``max_message_delay``, seconds; 900 unless configured (Delayed Queues, implementation step 1)."""
+MAX_MESSAGE_DELAY = 900
+"""``max_message_delay`` unless configured, seconds (Delayed Queues, implementation step 1)."""
 DEFAULT_CLAIM_LIMIT = 10
 DEFAULT_CLAIM_TTL = 300
 DEFAULT_CLAIM_GRACE = 60
@@ -95,10 +97,6 @@ RULES = ENVELOPE_RULES | {
         "exists(posts, m -> m.ttl IS NOT NULL AND NOT "
         f"coalesce(try_cast(m.ttl AS bigint) BETWEEN 1 AND {MOST_SECONDS}, false))"
     ),
-    f"bad_delay: a delay is a whole number of seconds from 0 to {MAX_MESSAGE_DELAY}": (
-        "exists(posts, m -> m.delay IS NOT NULL AND NOT "
-        f"coalesce(try_cast(m.delay AS bigint) BETWEEN 0 AND {MAX_MESSAGE_DELAY}, false))"
-    ),
     "bad_claim: a claim's limit, TTL or grace is not a whole number from 0, of seconds at most 100 years": (
         "kind IN ('claim', 'pop', 'renew') AND (claim_limit IS NULL OR claim_ttl IS NULL OR claim_grace IS NULL"
         f" OR claim_limit < 0 OR claim_ttl NOT BETWEEN 0 AND {MOST_SECONDS}"
@@ -126,6 +124,21 @@ RULES = ENVELOPE_RULES | {
 }
 
 
+def delay_rule() -> dict[str, str]:
+    """The rule about delays; ``DEADLETTER_MAX_MESSAGE_DELAY`` names the servers' ``max_message_delay`` in seconds where
+    it is not :data:`MAX_MESSAGE_DELAY`. Raises :class:`UsageError` where it is no whole number.
+    """
+    most = os.environ.get("DEADLETTER_MAX_MESSAGE_DELAY", str(MAX_MESSAGE_DELAY))
+    if not re.fullmatch("[0-9]{1,9}", most):
+        raise UsageError(f"DEADLETTER_MAX_MESSAGE_DELAY={most}: it must be a whole number of seconds, like 900")
+    broken = f"NOT coalesce(try_cast(m.delay AS bigint) BETWEEN 0 AND {most}, false)"
+    return {
+        f"bad_delay: a delay is a whole number of seconds from 0 to {most}": (
+            f"exists(posts, m -> m.delay IS NOT NULL AND {broken})"
+        )
+    }
+
+
 def parse(bronze: DataFrame) -> DataFrame:
     """Zaqar's bronze rows with what each exchange says: ``kind``, its parts, ``facts`` and ``reasons``."""
     events = read_envelope(bronze, SYSTEM, FIELDS)
@@ -143,7 +156,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
     events = events.withColumn("kind", kind).withColumns(_parts())
     events = events.withColumn("claim_id", F.expr(_CLAIM_ID))
-    told = {"reasons": reasons(RULES), "silent": F.expr(_SILENT), "facts": F.expr(_facts())}
+    told = {"reasons": reasons(RULES | delay_rule()), "silent": F.expr(_SILENT), "facts": F.expr(_facts())}
     told["granted_count"] = F.size("granted")
     return events.withColumns(told).drop(*_SPENT)
 
