@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.patterns import compare_payloads
-from deadletter.gold.payload import Stage, as_it_is, with_payload
+from deadletter.gold.payload import with_payload
 from deadletter.gold.status import message_status
 from deadletter.patterns.deviation import HEALTHY
 from deadletter.patterns.grouping import add_signature
@@ -20,6 +20,7 @@ from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.rules.rabbitmq_counter import counter, since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE_KEY
 
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
@@ -107,13 +108,10 @@ def _dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 
 
 def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:
-    """Take each payload from its post; a Pulsar subscription's messages have theirs in the topic's row."""
-    post = ["system", "tenant", "queue", "message_id"]
+    """Take each payload from its post."""
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
-    waiting = messages.where(~own_post)
-    topics = facts.posts().where("system = 'pulsar'").select(*post, F.col("posted").alias("topics"))
-    placed = waiting.join(topics, post, "left").withColumn("post", F.coalesce("posted", "topics"))
-    return with_payload(placed, F.col("post.event_id"), F.col("post.position"), events, stage).drop("topics", "post")
+    placed = facts.with_post(messages.where(~own_post))
+    return with_payload(placed, F.col("post.event_id"), F.col("post.position"), events, stage).drop("post")
 
 
 def _with_pattern(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask]) -> DataFrame:

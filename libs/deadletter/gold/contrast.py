@@ -137,13 +137,9 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
 
 
 def _people(facts: SilverFacts) -> DataFrame:
-    """Each delivered message with its consumer and producer as ``traits``; a Pulsar message's post is the topic's."""
-    delivered = facts.state.where(F.size("deliveries") > 0).withColumn("producer", F.col("posted.producer"))
-    message = ["system", "tenant", "queue", "message_id"]
-    topics = facts.posts().where("system = 'pulsar'").select(*message, F.col("posted.producer").alias("producer"))
-    subscribed = delivered.where("system = 'pulsar'").drop("producer").join(topics, message, "left")
-    people = delivered.where("system != 'pulsar'").unionByName(subscribed)
-    told = {"consumer": F.try_element_at("deliveries", F.lit(-1))["consumer"], "producer": F.col("producer")}
+    """Each delivered message with its consumer and producer as ``traits``."""
+    people = facts.with_post(facts.state.where(F.size("deliveries") > 0))
+    told = {"consumer": F.try_element_at("deliveries", F.lit(-1))["consumer"], "producer": F.col("post.producer")}
     traits = F.array(*[F.struct(F.lit(what).alias("what"), who.alias("value")) for what, who in told.items()])
     return people.select(*MESSAGE_KEY, traits.alias("traits"))
 

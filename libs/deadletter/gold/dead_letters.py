@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.payload import Stage, as_it_is, with_payload
+from deadletter.gold.payload import with_payload
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
+from deadletter.staging import Stage, as_it_is
 
 CAUSES = {
     "delivery_limit": "delivery_limit",

@@ -34,6 +34,13 @@ class SilverFacts:
         """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""
         return self.state.where("posted IS NOT NULL AND (subscription = '' OR system != 'pulsar')")
 
+    def with_post(self, messages: DataFrame) -> DataFrame:
+        """Add ``post`` to rows of ``state``: their ``posted``, which on Pulsar the topic's row has."""
+        message = ["system", "tenant", "queue", "message_id"]
+        topics = self.posts().where("system = 'pulsar'").select(*message, F.col("posted").alias("post"))
+        subscribed = messages.where("system = 'pulsar'").join(topics, message, "left")
+        return messages.where("system != 'pulsar'").withColumn("post", F.col("posted")).unionByName(subscribed)
+
     @cached_property
     def counts_in_classic_queues(self) -> bool:
         """Whether any classic RabbitMQ queue ever counted deliveries: a proposal, which few lakes have to do with and

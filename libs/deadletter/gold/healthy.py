@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.payload import Stage, as_it_is, with_payload
+from deadletter.gold.payload import with_payload
+from deadletter.staging import Stage, as_it_is
 
 SAMPLE = 1000
 """Messages of a queue that are looked at; which ones, the hashes of their ids decide."""

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-Stage = Callable[[DataFrame], DataFrame]
+from deadletter.staging import Stage, as_it_is
+
 PLACE = ("system", "raw_event_id", "position")
-
-
-def as_it_is(frame: DataFrame) -> DataFrame:
-    """Keep nothing: what is read twice is made twice."""
-    return frame
 
 
 def with_payload(

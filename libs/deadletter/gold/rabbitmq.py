@@ -19,16 +19,14 @@ def deaths(facts: SilverFacts) -> DataFrame:
     where the reason says it.
     """
     classic = facts.counts_in_classic_queues
-    state = _judged_by_limit(facts) if classic else facts.state.where("system = 'rabbitmq' AND size(deaths) > 0")
+    state = _judged_by_limit(facts) if classic else _told_dead(facts)
     state = state.withColumn("observed", latest_death(F.col("deaths"), F.col("deliveries")))
     # a column of its own: what is used several times would else be computed as often
     state = state.withColumn("death", F.coalesce(_told("observed"), _implied()) if classic else _told("observed"))
-    state = state.where("death IS NOT NULL")
-    if not classic:
-        state = state.join(facts.policies, list(QUEUE_KEY), "left")
     observed = F.col("death.evidence") == "observed"
     second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
     by_limit = F.when(~observed | killed_by_limit(), "delivery_limit") if classic else F.lit(None).cast("string")
+    state = state.where("death IS NOT NULL")
     return state.withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second)).select(
         "tenant",
         "queue",
@@ -43,6 +41,12 @@ def deaths(facts: SilverFacts) -> DataFrame:
         "death.evidence",
         "death.event_id",
     )
+
+
+def _told_dead(facts: SilverFacts) -> DataFrame:
+    """The messages that the broker ever said were dead, with their queues' ``policies``."""
+    state = facts.state.where("system = 'rabbitmq' AND size(deaths) > 0")
+    return state.join(facts.policies, list(QUEUE_KEY), "left")
 
 
 def _judged_by_limit(facts: SilverFacts) -> DataFrame:

@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.payload import Stage, as_it_is
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
 from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.staging import Stage, as_it_is
 
 _QUEUE = ["tenant", "queue"]
 _ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame
@@ -11,12 +10,13 @@ from pyspark.sql import functions as F
 from deadletter.parallel import together
 from deadletter.parsing import pulsar, rabbitmq, zaqar
 from deadletter.parsing.facts import Facts
+from deadletter.staging import Stage
 
 BROKERS = {module.SYSTEM: module for module in (zaqar, rabbitmq, pulsar)}
 EVENT_COLUMNS = ("event_id", "system", "raw", "source_file", "captured_at", "reasons", "silent")
 
 
-def parse(bronze: DataFrame, systems: list[str], stage: Callable[[DataFrame], DataFrame]) -> Facts:
+def parse(bronze: DataFrame, systems: list[str], stage: Stage) -> Facts:
     """The facts of bronze rows, for the ``systems`` that occur in them.
 
     Each raw line is parsed once: ``stage`` keeps the result, from which every kind of fact is read. Rows of

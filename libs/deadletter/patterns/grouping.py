@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.mining import MAX_SIGNATURES, OVERFLOW, Template, mine, template_of
 from deadletter.patterns.signature import signature, signature_text, skeleton, skeleton_text
+from deadletter.staging import Stage, as_it_is
 
 MAX_COLLECTED = 10 * MAX_SIGNATURES
 """Distinct signatures of one group that are looked at; which ones, their hashes decide."""
@@ -49,7 +50,7 @@ def add_signature(
     df: DataFrame,
     text_col: str,
     masks: Sequence[Mask] = MASKS,
-    stage: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    stage: Stage = as_it_is,
 ) -> DataFrame:
     """Add the column ``signature``; a null text counts as empty.
 
