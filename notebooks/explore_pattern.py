@@ -50,4 +50,4 @@ display(views.what_died(members))
 
 # COMMAND ----------
 
-display(views.differences(lake, members))
+display(views.differences(members))

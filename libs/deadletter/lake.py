@@ -24,18 +24,10 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line
 from deadletter.parallel import together
+from deadletter.sqltext import sql_string
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
-
-
-def sql_string(value: str) -> str:
-    r"""Return ``value`` as a SQL string literal, whatever it holds.
-
-    >>> print(sql_string("it's a \\ queue"))
-    'it\'s a \\ queue'
-    """
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def from_micros(micros: int | None) -> datetime | None:
@@ -138,6 +130,10 @@ class Lake:
             history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1")
             return history.select("version").first()["version"]
         return max(int(commit.stem) for commit in self._commits(table))  # a query takes a hundred times as long
+
+    def size(self, table: Table) -> int:
+        """The bytes of the table's newest version."""
+        return self.spark.sql(f"DESCRIBE DETAIL {self.identifier(table)}").select("sizeInBytes").first()[0]
 
     def appended_since(self, table: Table, version: int) -> DataFrame:
         """Return the rows appended after ``version``; the table is append-only."""

@@ -11,6 +11,7 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import SilverFacts, until
+from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake, Progress, digest
 from deadletter.rules.zaqar_store import REDIS, STORES, Habits
@@ -31,10 +32,12 @@ def habits_in(done: Mapping[str, Progress]) -> Habits:
     return next((habits for habits in STORES.values() if noted == digest(habits)), REDIS)
 
 
-def facts_at(lake: Lake, as_of: datetime) -> SilverFacts:
-    """The facts that happened until ``as_of``, whenever they arrived."""
-    silver = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES)
-    return until(*[lake.read(table) for table in silver], as_of)
+def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFacts:
+    """The facts that happened until ``as_of``, whenever they arrived: of the queues in ``scope``, and the policies of
+    all."""
+    named = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS)
+    facts = [lake.read(table).where(scope.inside) for table in named]
+    return until(*facts, lake.read(tables.QUEUE_POLICIES), as_of)
 
 
 def status_at(lake: Lake, as_of: datetime, habits: Habits | None = None) -> DataFrame:

@@ -82,6 +82,8 @@ _IDENTITY = (
 _MESSAGE = (*_IDENTITY, Column("message_id", "string", "The broker's id of the message"))
 MESSAGE_KEY = tuple(column.name for column in _MESSAGE)
 QUEUE_KEY = tuple(column.name for column in _IDENTITY)
+QUEUE = QUEUE_KEY[:3]
+"""A queue or topic, whatever its subscriptions."""
 
 POSTED = "struct<time:timestamp,event_id:string,position:int,ttl:bigint,delay:bigint,producer:string>"
 DELIVERY = "struct<time:timestamp,event_id:string,claim_id:string,consumer:string,broker_count:bigint>"
@@ -98,6 +100,7 @@ DIFFERENCES = "array<struct<difference:string,dead_letters:bigint>>"
 CONCENTRATION = (
     "array<struct<what:string,value:string,dead_letters:bigint,share:double,expected_share:double,lift:double>>"
 )
+TRAITS = "array<struct<what:string,value:string>>"
 TREND = "array<struct<hour:timestamp,dead_letters:bigint>>"
 RELEASED = "struct<time:timestamp,event_id:string>"
 
@@ -249,6 +252,10 @@ DEAD_LETTERS = Table(
         Column("pattern_id", "string", "The pattern it belongs to, see gold.poison_patterns"),
         Column("payload", "string", "The message's body, as posted"),
         Column("error", "string", "The last error a consumer gave"),
+        Column("signature", "string", "The error without what varies, as groups are made of it; null: no error"),
+        Column("deviation_key", "string", "How its payload differs from healthy ones: one text for all alike"),
+        Column("deviation", "array<string>", "The same in sentences; empty where it looks healthy"),
+        Column("traits", TRAITS, "Its last consumer, its producer, and the hosts and versions its payload names"),
         Column("rules_version", "string", "Version of the rules that judged it"),
     ),
 )
@@ -398,6 +405,19 @@ AT_RISK = Table(
     ),
 )
 
+_OPEN = tuple(column for column in AT_RISK.columns if column.name not in ("risk", "pattern_id"))
+SUSPECTS = Table(
+    "control",
+    "suspects",
+    "Open messages that are at risk, or would be if a pattern became known: gold.at_risk is made of them",
+    MESSAGE_KEY,
+    (
+        *_OPEN,
+        Column("signature", "string", "As in gold.dead_letters"),
+        Column("deviation_key", "string", "As in gold.dead_letters"),
+    ),
+)
+
 COLLATERAL = Table(
     "gold",
     "collateral",
@@ -413,13 +433,54 @@ COLLATERAL = Table(
     ),
 )
 
+QUEUE_CHANGES = Table(
+    "control",
+    "queue_changes",
+    "Which queues each merge into silver told something of, append-only: gold derives their rows anew",
+    (*QUEUE, "source_version"),
+    (
+        *_IDENTITY[:2],
+        Column("queue", "string", "Queue or topic; *: what was told may concern all of the tenant's"),
+        Column("source_version", "bigint", "The version of bronze that was merged"),
+        Column("earliest", "timestamp", "The first time that was told of; null: the queue was only named"),
+        Column("latest", "timestamp", "The last time that was told of; it does not count before"),
+    ),
+    append_only=True,
+)
+
+QUEUE_OUTLOOK = Table(
+    "control",
+    "queue_outlook",
+    "What changes a queue's rows of gold although no event of its own comes",
+    QUEUE,
+    (
+        *_IDENTITY[:3],
+        Column("next_change", "timestamp", "When the next delay, claim or TTL of a message ends; null: none runs"),
+        Column("borrows", "boolean", "Whether its payloads are compared with those of all queues, for want of its own"),
+    ),
+)
+
+QUEUE_PROFILE = Table(
+    "control",
+    "queue_profile",
+    "What a queue's messages have in common, counted: payloads of healthy ones, and who posted and received any",
+    (*QUEUE_KEY, "what", "name", "value"),
+    (
+        *_IDENTITY,
+        Column("what", "string", "Of healthy payloads path, kind, value or field; of messages consumer or producer"),
+        Column("name", "string", "The JSON path, or the field's name; empty for consumers and producers"),
+        Column("value", "string", "The type or value there, or who it was"),
+        Column("messages", "bigint", "How many messages have it"),
+    ),
+)
+
 PROGRESS = Table(
     "control",
     "progress",
     "How far each step has come; the newest row of a step counts",
     ("step", "finished_at"),
     (
-        Column("step", "string", "silver or gold; decisions, masks and habits: what gold was derived with"),
+        Column("step", "string", "silver or gold; the others: what gold was derived with"),
         Column("source_version", "bigint", "Delta version of the source that is fully contained, or a digest of it"),
         Column("as_of", "timestamp", "The as_of that gold was computed for; for silver the latest event's time"),
         Column("finished_at", "timestamp", "When the step finished"),
@@ -444,6 +505,10 @@ ALL_TABLES = (
     COLLATERAL,
     PATTERN_ALIASES,
     PATTERN_DECISIONS,
+    QUEUE_CHANGES,
+    QUEUE_OUTLOOK,
+    QUEUE_PROFILE,
+    SUSPECTS,
     PROGRESS,
 )
 BY_NAME = {table.name: table for table in ALL_TABLES} | {table.full_name: table for table in ALL_TABLES}

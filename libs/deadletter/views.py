@@ -11,12 +11,9 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
-from deadletter.gold.healthy import healthy_payloads
-from deadletter.gold.patterns import compare_payloads, payload_profiles
 from deadletter.lake import Lake
 from deadletter.lakemasks import lake_masks
 from deadletter.patterns.masking import mask, private_masks
-from deadletter.replay import facts_at, gold_as_of
 from deadletter.report.queries import bucket_of, over_time, place
 
 
@@ -103,17 +100,14 @@ def members(lake: Lake, pattern_id: str) -> DataFrame:
     return dead_letters(lake).where(F.col("pattern_id") == pattern_id)
 
 
-def differences(lake: Lake, dead: DataFrame) -> DataFrame:
+def differences(dead: DataFrame) -> DataFrame:
     """How the payloads differ from healthy messages of their queues.
 
     ``difference, dead_letters, example`` (a message id); a payload can differ in several ways or in none.
     """
-    facts = facts_at(lake, gold_as_of(lake))
-    healthy = healthy_payloads(facts, lake.read(tables.DEAD_LETTERS), lake.read(tables.QUEUE_EVENTS))
     told = F.when(F.size("deviation") > 0, F.col("deviation")).otherwise(F.array(F.lit("looks healthy")))
     return (
-        compare_payloads(dead, payload_profiles(healthy), lake_masks(lake))
-        .select(F.explode(told).alias("difference"), "message_id")
+        dead.select(F.explode(told).alias("difference"), "message_id")
         .groupBy("difference")
         .agg(_count(), F.min("message_id").alias("example"))
         .orderBy(F.desc("dead_letters"), "difference")

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.dashboard.definition import Dashboard, Query, Widget
-from deadletter.lake import Lake, sql_string
+from deadletter.lake import Lake
+from deadletter.sqltext import sql_string
 
 MOST_ROWS = 1000
 """Rows of one widget that a page can bear."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -21,48 +21,65 @@ from deadletter.rules.policy import policy_at
 from deadletter.rules.rabbitmq_counter import counter, since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.staging import Stage, as_it_is
-from deadletter.tables import QUEUE_KEY
+from deadletter.tables import QUEUE, QUEUE_KEY
 
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
 
 
-def compared_open(
+def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+    """The rows of :func:`~deadletter.gold.status.message_status` for messages that are neither settled, gone nor dead.
+
+    ``dead`` are rows of ``gold.dead_letters``, with those of the queues that send their dead letters to these.
+    """
+    unsettled = replace(facts, state=facts.state.where("settled IS NULL"))
+    return message_status(unsettled, dead, habits).where(F.col("status").isin(*OPEN))
+
+
+def suspects(
+    open_ones: DataFrame,
     facts: SilverFacts,
-    deaths: DataFrame,
+    dead: DataFrame,
     profiles: DataFrame,
     events: DataFrame,
     masks: Sequence[Mask] = MASKS,
-    habits: Habits = REDIS,
     stage: Stage = as_it_is,
 ) -> DataFrame:
-    """:func:`open_messages` that somebody can receive, with ``payload``, ``deviation_key`` and ``deviation``; without
-    their policies.
+    """Rows of ``control.suspects``: messages of :func:`waiting` that somebody can receive and that have at most one
+    delivery left, or an error, or a payload unlike healthy ones.
 
-    ``profiles`` say what is usual in each queue, see :func:`deadletter.patterns.profile.profile`; ``events`` are rows
-    of ``bronze.queue_events``; ``stage`` keeps what is read several times.
+    ``profiles`` say what is usual in each queue, see :func:`deadletter.gold.profile.usual`; ``events`` are rows of
+    ``bronze.queue_events``; ``stage`` keeps what is read several times. What lies in a dead letter queue is not at
+    risk, it is dead.
     """
-    waiting = stage(open_messages(facts, deaths, habits).drop("policies", "policy"))
-    return compare_payloads(_with_payload(waiting, facts, events, stage), profiles, masks)
+    counted = stage(counted_open(open_ones, facts, dead))
+    compared = compare_payloads(_with_payload(counted, facts, events, stage), profiles, masks)
+    suspected = compared.where((_risk() != "known_pattern") | F.col("error").isNotNull() | _deviates())
+    said = F.length(F.trim(F.coalesce("error", F.lit("")))) > 0
+    signed = add_signature(suspected, "error", masks, stage)
+    return signed.withColumn("signature", F.when(said, F.col("signature"))).select(*tables.SUSPECTS.column_names)
 
 
-def at_risk(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
-    """Rows of ``gold.at_risk``: messages of :func:`compared_open` with at most one delivery left, or of a known
-    pattern.
+def at_risk(suspected: DataFrame, dead: DataFrame) -> DataFrame:
+    """Rows of ``gold.at_risk``: :func:`suspects` with at most one delivery left, or of a known pattern.
 
-    ``dead`` are rows of ``gold.dead_letters`` with ``deviation_key`` and ``pattern_id``. What lies in a dead letter
-    queue is not at risk, it is dead.
+    ``dead`` are rows of ``gold.dead_letters``.
     """
-    known = _with_pattern(compared, dead, masks)
-    risk = (
-        F.when(F.col("deliveries_left") <= 0, "at_limit")
-        .when((F.col("deliveries_left") == 1) & (F.col("claim_count") > 0), "one_short")
-        .when(F.col("pattern_id").isNotNull(), "known_pattern")
-    )
-    return known.withColumn("risk", risk).where("risk IS NOT NULL").select(*tables.AT_RISK.column_names)
+    known = _with_pattern(suspected, dead).withColumn("risk", _risk())
+    return known.where("risk != 'known_pattern' OR pattern_id IS NOT NULL").select(*tables.AT_RISK.column_names)
 
 
-def open_messages(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
-    """Every message that is neither settled, gone nor dead, with ``claim_count``, ``max_deliveries`` in force at
+def _risk() -> Column:
+    """Of a message that is at risk at all."""
+    short = (F.col("deliveries_left") == 1) & (F.col("claim_count") > 0)
+    return F.when(F.col("deliveries_left") <= 0, "at_limit").when(short, "one_short").otherwise("known_pattern")
+
+
+def _deviates() -> Column:
+    return F.col("deviation_key") != HEALTHY
+
+
+def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> DataFrame:
+    """Messages of :func:`waiting` outside dead letter queues, with ``claim_count``, ``max_deliveries`` in force at
     ``as_of`` and ``deliveries_left`` (null without a limit).
 
     Zaqar moves a message at the claim after its last; RabbitMQ and Pulsar count the deliveries after the
@@ -78,12 +95,10 @@ def open_messages(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
-    unsettled = replace(facts, state=facts.state.where("settled IS NULL"))
     return (
-        message_status(unsettled, dead, habits)
-        .where(F.col("status").isin(*OPEN) & ~done)
+        open_ones.where(~done)
         .join(facts.policies, list(QUEUE_KEY), "left")
-        .join(_dead_letter_queues(facts, dead), ["system", "tenant", "queue"], "left_anti")
+        .join(_dead_letter_queues(facts, dead), list(QUEUE), "left_anti")
         .withColumns(
             {"policy": policy, "claim_count": F.coalesce(counted, F.size("deliveries")).cast("bigint")},
         )
@@ -96,6 +111,7 @@ def open_messages(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -
                 "error": F.try_element_at(F.filter("failures", lambda f: f["error"].isNotNull()), F.lit(-1))["error"],
             }
         )
+        .drop("policies", "policy")
     )
 
 
@@ -111,16 +127,14 @@ def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame, st
     """Take each payload from its post."""
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
     placed = facts.with_post(messages.where(~own_post))
-    return with_payload(placed, F.col("post.event_id"), F.col("post.position"), events, stage).drop("post")
+    return with_payload(placed, F.col("post"), events, stage=stage).drop("post")
 
 
-def _with_pattern(compared: DataFrame, dead: DataFrame, masks: Sequence[Mask]) -> DataFrame:
+def _with_pattern(suspected: DataFrame, dead: DataFrame) -> DataFrame:
     """Add ``pattern_id``: of the dead letters with the same error signature, else with the same deviation."""
-    signed = add_signature(compared, "error", masks)
     by_error = _pattern_of(dead.where("signature IS NOT NULL"), "signature", "_of_error")
-    unlike = dead.where((F.col("deviation_key") != HEALTHY) & F.col("error").isNull())
-    by_payload = _pattern_of(unlike, "deviation_key", "_of_payload")
-    joined = signed.join(by_error, "signature", "left").join(by_payload, "deviation_key", "left")
+    by_payload = _pattern_of(dead.where(_deviates() & F.col("error").isNull()), "deviation_key", "_of_payload")
+    joined = suspected.join(by_error, "signature", "left").join(by_payload, "deviation_key", "left")
     return joined.withColumn("pattern_id", F.coalesce("_of_error", "_of_payload"))
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.gold.facts import SilverFacts
-from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 EXAMPLES = 3
 HOURS = 48
@@ -17,6 +16,7 @@ MOST = 10
 """Differences and concentrations that are kept of a pattern."""
 FIELDS = "(?i)(^|_)(version|host|hostname|node|server|instance|region|zone|app|client|agent|release|build)$"
 """Names of payload fields that say where a message comes from or who made it."""
+PEOPLE = ("consumer", "producer")
 LONGEST = 64
 LEAST, LIFT, SIGMAS = 3, 1.5, 3
 """A value is told where it has so many times more members than expected, and more by so many members and so many
@@ -62,25 +62,32 @@ def trend(dead: DataFrame) -> DataFrame:
     return hourly.groupBy("pattern_id").agg(F.reverse(F.slice(newest, 1, HOURS)).alias("trend"))
 
 
-def concentrated_in(dead: DataFrame, facts: SilverFacts, healthy: DataFrame) -> DataFrame:
+def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
     """One row a ``pattern_id`` with ``concentrated_in``: consumers, producers and payload fields (hosts, versions)
     that its members have more often than the messages of their queues.
 
-    A consumer is the one of a message's last delivery. Consumers and producers are compared with all delivered
-    messages of the queue, fields with the ``healthy`` ones (``system, tenant, queue, payload``).
+    A consumer is the one of a message's last delivery. ``profiles`` are rows of ``control.queue_profile``: consumers
+    and producers are compared with all delivered messages of the queue, fields with the healthy ones.
     """
-    queue = list(QUEUE_KEY[:3])
-    people = _people(facts)
-    theirs = dead.select(*MESSAGE_KEY, "pattern_id").join(people, list(MESSAGE_KEY))
-    by_people = lifts(_each(theirs, QUEUE_KEY), _each(people, QUEUE_KEY), QUEUE_KEY)
-    fields = payload_fields(F.col("payload")).alias("traits")
-    once = dead.dropDuplicates(["pattern_id", *queue, "message_id"])  # it can die in several subscriptions
-    by_field = lifts(
-        _each(once.select("pattern_id", *queue, fields), queue), _each(healthy.select(*queue, fields), queue), queue
+    people = F.col("what").isin(*PEOPLE)
+    told = dead.select(*MESSAGE_KEY, "pattern_id", F.explode("traits").alias("trait")).select("*", "trait.*")
+    by_people = lifts(
+        told.where(people), profiles.where(people).select(*QUEUE_KEY, "what", "value", "messages"), QUEUE_KEY
     )
+    # a message can die in several subscriptions: it has one payload
+    once = told.where(~people).dropDuplicates(["pattern_id", *QUEUE, "message_id", "what", "value"])
+    fields = profiles.where("what = 'field'").select(*QUEUE, F.col("name").alias("what"), "value", "messages")
+    by_field = lifts(once, fields, QUEUE)
     row = F.struct("what", "value", "dead_letters", "share", "expected_share", "lift")
     urgent = F.struct(F.coalesce(-F.col("lift"), F.lit(float("-inf"))), -F.col("dead_letters"))
     return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")
+
+
+def people(deliveries: Column, producer: Column) -> Column:
+    """Who received a message last and who posted it, as far as that is told: ``array<struct<what, value>>``."""
+    who = (F.try_element_at(deliveries, F.lit(-1))["consumer"], producer)
+    traits = [F.struct(F.lit(what).alias("what"), one.alias("value")) for what, one in zip(PEOPLE, who, strict=True)]
+    return F.filter(F.array(*traits), lambda trait: trait["value"].isNotNull())
 
 
 def payload_fields(payload: Column) -> Column:
@@ -106,13 +113,13 @@ def payload_fields(payload: Column) -> Column:
 def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFrame:
     """Rows of ``pattern_id, what, value, dead_letters, share, expected_share, lift`` that stand out.
 
-    ``members`` has ``pattern_id``, ``by``, ``what``, ``value``, one row a dead letter; ``everyone`` the same without
-    pattern. The expected share is the value's share in each queue, weighted by where the members are. ``lift`` is
-    null where nobody else has the value.
+    ``members`` has ``pattern_id``, ``by``, ``what``, ``value``, one row a dead letter; ``everyone`` says in
+    ``messages`` how many of a queue's have each value. The expected share is the value's share in each queue, weighted
+    by where the members are. ``lift`` is null where nobody else has the value.
     """
     of = Window.partitionBy(*by, "what")
-    shares = everyone.groupBy(*by, "what", "value").agg(F.count("*").alias("n"))
-    shares = shares.select(*by, "what", "value", (F.col("n") / F.sum("n").over(of)).alias("usual"))
+    usual = (F.col("messages") / F.sum("messages").over(of)).alias("usual")
+    shares = everyone.select(*by, "what", "value", usual)
     places = members.groupBy("pattern_id", *by, "what").agg(F.count("*").alias("here"))
     expected = places.join(shares, [*by, "what"]).groupBy("pattern_id", "what", "value")
     expected = expected.agg(F.sum(F.col("here") * F.col("usual")).alias("expected"))
@@ -134,20 +141,6 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
         F.round(F.col("expected") / F.col("all"), 4).alias("expected_share"),
         F.round(F.try_divide(F.col("dead_letters"), F.col("expected")), 2).alias("lift"),
     )
-
-
-def _people(facts: SilverFacts) -> DataFrame:
-    """Each delivered message with its consumer and producer as ``traits``."""
-    people = facts.with_post(facts.state.where(F.size("deliveries") > 0))
-    told = {"consumer": F.try_element_at("deliveries", F.lit(-1))["consumer"], "producer": F.col("post.producer")}
-    traits = F.array(*[F.struct(F.lit(what).alias("what"), who.alias("value")) for what, who in told.items()])
-    return people.select(*MESSAGE_KEY, traits.alias("traits"))
-
-
-def _each(df: DataFrame, by: Sequence[str]) -> DataFrame:
-    """One row a trait that has a value."""
-    kept = [name for name in ("pattern_id", *by) if name in df.columns]
-    return df.select(*kept, F.explode("traits").alias("trait")).select(*kept, "trait.*").where("value IS NOT NULL")
 
 
 def _top(rows: DataFrame, value: Column, order: Column, name: str) -> DataFrame:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
+from deadletter.gold.contrast import payload_fields, people
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.payload import with_payload
 from deadletter.parallel import together
@@ -45,11 +46,12 @@ def cause(reason: Column) -> Column:
 
 
 def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage = as_it_is) -> DataFrame:
-    """Rows of ``gold.dead_letters`` without their pattern (``pattern_id`` is null), from :func:`all_deaths`.
+    """Rows of ``gold.dead_letters`` from :func:`all_deaths`, before they are compared and grouped: ``pattern_id``,
+    ``signature`` and the deviation are null.
 
     ``events`` are rows of ``bronze.queue_events``, where payloads stay; ``stage`` keeps what is read several times.
     """
-    return _with_payload(_with_error(deaths, facts), facts, events, stage)
+    return _with_traits(_with_payload(_with_life(deaths, facts), facts, events, stage))
 
 
 def all_deaths(
@@ -92,33 +94,43 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
     return deaths.select(*[value(column).alias(column.name) for column in tables.DEAD_LETTERS.columns])
 
 
-def _with_error(dead: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Add the last error that a consumer gave."""
+def _with_life(dead: DataFrame, facts: SilverFacts) -> DataFrame:
+    """Add the last error that a consumer gave, and the ``deliveries``."""
     last = F.try_element_at(F.filter("failures", lambda f: f["error"].isNotNull()), F.lit(-1))
-    errors = facts.state.where(F.size("failures") > 0).select(*tables.MESSAGE_KEY, last["error"].alias("last_error"))
-    return (
-        dead.join(errors, list(tables.MESSAGE_KEY), "left").withColumn("error", F.col("last_error")).drop("last_error")
-    )
+    # the few dead are sent to where the messages are
+    lives = facts.state.join(dead.select(*tables.MESSAGE_KEY), list(tables.MESSAGE_KEY), "left_semi")
+    told = lives.select(*tables.MESSAGE_KEY, last["error"].alias("error"), "deliveries")
+    return dead.drop("error").join(told, list(tables.MESSAGE_KEY), "left")
 
 
 def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:
-    """Take each payload from its post; where that was not seen, from the event that shows the death.
+    """Take each payload from its post; where that was not seen, from the event that shows the death. Adds ``producer``.
 
-    Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue was
-    posted there. Elsewhere the same id in another queue can be another message.
+    Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue, along
+    its dead letter queue, was posted there. Elsewhere the same id in another queue can be another message.
     """
     message = ["system", "tenant", "message_id"]
-    post = F.struct("posted.time", "posted.event_id", "posted.position", "queue")
+    targets = facts.policies.select(
+        *tables.QUEUE_KEY, F.transform("policies", lambda p: p["dead_letter_queue"]).alias("targets")
+    )
+    post = F.struct("posted.time", "posted.event_id", "posted.position", "posted.producer", "queue", "targets")
     posts = (
         facts.posts()
         .join(dead.select(*message), message, "left_semi")
+        .join(targets, list(tables.QUEUE_KEY), "left")
         .groupBy(*message)
         .agg(F.array_sort(F.collect_list(post)).alias("posts"))
     )
     here = F.get(F.filter("posts", lambda p: p["queue"] == F.col("queue")), F.lit(0))
-    elsewhere = F.when(F.col("system") == "zaqar", F.get("posts", F.lit(0)))
-    posted = dead.join(posts, message, "left").withColumn("post", F.coalesce(here, elsewhere))
-    shown = with_payload(
-        posted.drop("payload"), F.coalesce("post.event_id", "event_id"), F.col("post.position"), events, stage
-    )
-    return shown.select(*tables.DEAD_LETTERS.column_names)
+    moved = F.filter("posts", lambda p: F.array_contains(p["targets"], F.col("queue")))
+    elsewhere = F.when(F.col("system") == "zaqar", F.get(moved, F.lit(0)))
+    posted = dead.drop("payload").join(posts, message, "left").withColumn("here", here)
+    posted = posted.withColumns({"post": F.coalesce("here", elsewhere), "producer": F.col("here.producer")})
+    return with_payload(posted, F.col("post"), events, otherwise=F.col("event_id"), stage=stage)
+
+
+def _with_traits(dead: DataFrame) -> DataFrame:
+    """Add what may set a dead letter apart: who received and posted it, and where its payload says it is from."""
+    fields = payload_fields(F.col("payload"))
+    who = people(F.coalesce("deliveries", F.array()), F.col("producer"))
+    return dead.withColumn("traits", F.concat(who, fields)).select(*tables.DEAD_LETTERS.column_names)

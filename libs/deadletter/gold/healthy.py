@@ -8,42 +8,59 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.payload import with_payload
 from deadletter.staging import Stage, as_it_is
+from deadletter.tables import QUEUE
 
-SAMPLE = 1000
-"""Messages of a queue that are looked at; which ones, the hashes of their ids decide."""
-SAMPLE_OF_ALL, LEAST = 100_000, 100
-"""Messages of all queues that are looked at: each queue gives its equal share, but not fewer than the least."""
+SAMPLES = (1000, 500, 250, 100)
+"""Messages of a queue that are looked at, by how many queues there are; the hashes of their ids decide which ones."""
+SAMPLE_OF_ALL = 100_000
+"""Messages of all queues that are looked at, unless the smallest sample of each are more."""
 _MESSAGE = ("system", "tenant", "queue", "message_id")
 
 
-def healthy_payloads(facts: SilverFacts, dead: DataFrame, events: DataFrame, stage: Stage = as_it_is) -> DataFrame:
-    """Rows of ``system, tenant, queue, payload``: messages that were delivered and did not die anywhere.
+def sample_of(queues: int) -> int:
+    """How many messages of each queue are looked at. In steps: each step means to look at every queue again.
 
-    Settled ones; on RabbitMQ, where consumers rarely tell, delivered ones. ``events`` are rows of
-    ``bronze.queue_events``; ``stage`` keeps what is read several times.
+    >>> [sample_of(queues) for queues in (1, 100, 101, 1_000_000)]
+    [1000, 1000, 500, 100]
     """
-    died = dead.select("system", "tenant", "message_id").distinct()
-    posts = facts.state.where("posted IS NOT NULL").select(*_MESSAGE, "posted")
-    queues = posts.agg(F.count_distinct(*_MESSAGE[:3]).alias("queues"))
-    share = F.greatest(F.lit(LEAST), F.least(F.lit(SAMPLE), F.lit(SAMPLE_OF_ALL) / F.greatest("queues", F.lit(1))))
-    place = F.row_number().over(Window.partitionBy(*_MESSAGE[:3]).orderBy(F.xxhash64("message_id"), "message_id"))
+    return next((sample for sample in SAMPLES if sample * queues <= SAMPLE_OF_ALL), SAMPLES[-1])
+
+
+def healthy_payloads(
+    facts: SilverFacts, dead: DataFrame, events: DataFrame, sample: int = SAMPLES[0], stage: Stage = as_it_is
+) -> DataFrame:
+    """Rows of ``system, tenant, queue, payload``: up to ``sample`` messages of each queue that were delivered and
+    neither died there nor came there dead.
+
+    Settled ones; on RabbitMQ, where consumers rarely tell, delivered ones. ``dead`` are rows of ``gold.dead_letters``,
+    ``events`` of ``bronze.queue_events``; ``stage`` keeps what is read several times.
+    """
+    place = F.row_number().over(Window.partitionBy(*QUEUE).orderBy(F.xxhash64("message_id"), "message_id"))
     sampled = (
         _delivered(facts)
-        .join(died, ["system", "tenant", "message_id"], "left_anti")
+        .join(_lies_dead(dead), list(_MESSAGE), "left_anti")
         .withColumn("place", place)
-        .crossJoin(queues)
-        .where(F.col("place") <= share)
+        .where(F.col("place") <= sample)
         .select(*_MESSAGE, "post")
     )
-    shown = with_payload(stage(sampled), F.col("post.event_id"), F.col("post.position"), events, stage)
-    return shown.select(*_MESSAGE[:3], "payload")
+    return with_payload(stage(sampled), F.col("post"), events, stage=stage).select(*QUEUE, "payload")
+
+
+def _lies_dead(dead: DataFrame) -> DataFrame:
+    """The keys of the dead letters in the queues where they died, and in those where they went."""
+    here = dead.select(*_MESSAGE)
+    its_id = F.coalesce("dead_letter_message_id", "message_id").alias("message_id")
+    there = dead.where("dead_letter_queue IS NOT NULL").select(
+        *QUEUE[:2], F.col("dead_letter_queue").alias("queue"), its_id
+    )
+    return here.unionByName(there).distinct()
 
 
 def _delivered(facts: SilverFacts) -> DataFrame:
     """Each message that was posted and delivered, with its ``post``. On Pulsar the topic's row has the post and a
     subscription's the acknowledgement."""
     well = F.expr("settled IS NOT NULL OR (system = 'rabbitmq' AND size(deliveries) > 0)")
-    post = F.struct("posted.event_id", "posted.position").alias("post")
+    post = F.struct("posted.time", "posted.event_id", "posted.position").alias("post")
     posted = facts.state.where("posted IS NOT NULL")
     one_row = posted.where((F.col("system") != "pulsar") & well)
     acknowledged = facts.state.where((F.col("system") == "pulsar") & well).select(*_MESSAGE)

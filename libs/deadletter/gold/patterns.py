@@ -12,13 +12,12 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.contrast import concentrated_in, differences, examples, trend
 from deadletter.gold.decisions import NONE, Decisions
-from deadletter.gold.facts import SilverFacts
 from deadletter.gold.identity import identified
 from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.patterns.masks import MASKS, Mask
-from deadletter.patterns.profile import profile
+from deadletter.tables import QUEUE
 
 QUIET_AFTER = timedelta(hours=24)
 """A pattern without a death for so long is quiet."""
@@ -26,20 +25,11 @@ NEW_FOR = timedelta(hours=24)
 """A pattern first seen less than this before ``as_of`` is new."""
 
 
-QUEUE = ("system", "tenant", "queue")
-
-
-def payload_profiles(healthy: DataFrame) -> DataFrame:
-    """What is usual in each queue; ``healthy`` has ``system, tenant, queue, payload``."""
-    return profile(healthy, "payload", QUEUE)
-
-
 def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
-    """``gold.dead_letters`` with how each payload differs from the healthy ones of its queue.
-
-    Adds ``deviation_key`` and ``deviation`` (sentences).
+    """Messages with a ``payload``, and how it differs from the healthy ones of the queue: ``deviation_key`` and
+    ``deviation`` (sentences). ``profiles`` say what is usual, see :func:`deadletter.gold.profile.usual`.
     """
-    return deviations(dead, profiles, "payload", QUEUE, masks)
+    return deviations(dead.drop("deviation_key", "deviation"), profiles, "payload", QUEUE, masks)
 
 
 def grouped(compared: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
@@ -85,14 +75,14 @@ def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions = NONE) ->
 
 def poison_patterns(
     dead: DataFrame,
-    facts: SilverFacts,
-    healthy: DataFrame,
+    profiles: DataFrame,
+    as_of: datetime,
     decisions: Decisions = NONE,
     masks: Sequence[Mask] = MASKS,
 ) -> DataFrame:
-    """Rows of ``gold.poison_patterns`` from dead letters with ``kind``, ``template`` and ``deviation``.
+    """Rows of ``gold.poison_patterns`` from all dead letters with ``kind`` and ``template``.
 
-    ``healthy`` has ``system, tenant, queue, payload``.
+    ``profiles`` are rows of ``control.queue_profile``.
     """
     counted = dead.groupBy("pattern_id").agg(
         F.min("template").alias("template"),
@@ -103,11 +93,11 @@ def poison_patterns(
         F.max("dead_lettered_at").alias("last_seen"),
         F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
     )
-    parts = (examples(dead), differences(dead), concentrated_in(dead, facts, healthy), trend(dead))
+    parts = (examples(dead), differences(dead), concentrated_in(dead, profiles), trend(dead))
     whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), parts, counted)
     empty = {
         name: F.coalesce(name, F.array().cast(tables.POISON_PATTERNS.type_of(name)))
         for name in ("differences", "concentrated_in", "trend")
     }
     masked = whole.withColumns(empty | {"example_payload": mask(F.col("example_payload"), private_masks(masks))})
-    return judged(masked, facts.as_of, decisions).select(*tables.POISON_PATTERNS.column_names)
+    return judged(masked, as_of, decisions).select(*tables.POISON_PATTERNS.column_names)

@@ -26,11 +26,13 @@ STATUSES = (
 
 
 def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
-    """The rows of ``facts.state`` with ``status``, ``claims_granted``, ``delay_until`` and ``expires_at``.
+    """The rows of ``facts.state`` with ``status``, ``claims_granted``, ``delay_until``, ``claimed_until`` and
+    ``expires_at``.
 
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
-    ``delay_until`` is the post's time plus the delay in force, ``expires_at`` when a Zaqar store of these
-    ``habits`` no longer shows the message. Both are null where nothing tells them.
+    ``delay_until`` is the post's time plus the delay in force, ``claimed_until`` when the latest claim of a Zaqar
+    message ends, ``expires_at`` when a store of these ``habits`` no longer shows it. All are null where nothing tells
+    them.
     """
     state = (
         facts.state.join(facts.policies, list(QUEUE_KEY), "left")
@@ -40,11 +42,15 @@ def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) 
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
     timed = state.withColumn("life", lifetime(habits)).withColumns(
-        {"delay_until": _delay_until(), "expires_at": F.coalesce("expires_there", _expires_at(habits))}
+        {
+            "delay_until": _delay_until(),
+            "claimed_until": F.timestamp_micros("life.held_until"),
+            "expires_at": F.coalesce("expires_there", _expires_at(habits)),
+        }
     )
     return timed.withColumns(
         {"status": _status(F.lit(facts.as_of)), "claims_granted": F.size("deliveries").cast("bigint")}
-    ).select(*facts.state.columns, "status", "claims_granted", "delay_until", "expires_at")
+    ).select(*facts.state.columns, "status", "claims_granted", "delay_until", "claimed_until", "expires_at")
 
 
 def _lying_dead(dead: DataFrame) -> DataFrame:
@@ -181,7 +187,7 @@ def _expires_at(habits: Habits) -> Column:
 
 def _status(now: Column) -> Column:
     delivered = F.size("deliveries") > 0
-    running = F.timestamp_micros("life.held_until") > now
+    running = F.col("claimed_until") > now
     last_failure = F.try_element_at("failures", F.lit(-1))["time"]
     last_delivery = F.try_element_at("deliveries", F.lit(-1))["time"]
     held = delivered & F.coalesce(last_failure < last_delivery, F.lit(True))

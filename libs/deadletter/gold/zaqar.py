@@ -106,8 +106,8 @@ def exhausted(state: DataFrame, queues: DataFrame) -> DataFrame:
 
 
 def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> DataFrame:
-    """The candidates as :data:`zaqar_replay.MESSAGE_INPUT`, with every claim that took them in any queue: ``lives`` are
-    their rows in all."""
+    """The candidates as :data:`zaqar_replay.MESSAGE_INPUT`, with every claim that took them in their queue or where it
+    sends its dead letters; ``lives`` are their rows in all queues."""
     candidates = candidates.withColumns(
         {
             "policy": policy_at(F.col("policies"), F.col("posted.time")),
@@ -127,14 +127,22 @@ def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> 
         F.unix_micros(F.least(F.col("settled.time"), F.col("emptied"))).alias("settled"),
         F.transform("counted", lambda d: F.unix_micros(d["time"])).alias("counted"),
         F.transform("deliveries", lambda d: d["event_id"]).alias("granted"),
+        F.transform("policies", lambda p: p["dead_letter_queue"]).alias("targets"),
     )
     grants = lives.select("tenant", "queue", "message_id", F.explode("deliveries.claim_id").alias("claim_id"))
     taken = (
         grants.join(facts.claims.where("system = 'zaqar'"), ["tenant", "queue", "claim_id"])
         .groupBy("tenant", "message_id")
-        .agg(F.collect_list(_claim()).alias("claims"))
+        .agg(F.collect_list(F.struct("queue", _claim().alias("claim"))).alias("taken"))
     )
-    return messages.join(taken, ["tenant", "message_id"], "left").select(*_names(zaqar_replay.MESSAGE_INPUT))
+
+    def reached(taken: Column) -> Column:
+        here = (F.col("scope") == "") | (taken["queue"] == F.col("queue"))
+        return here | F.coalesce(F.array_contains("targets", taken["queue"]), F.lit(False))
+
+    claims = F.transform(F.filter("taken", reached), lambda taken: taken["claim"])
+    joined = messages.join(taken, ["tenant", "message_id"], "left").withColumn("claims", claims)
+    return joined.select(*_names(zaqar_replay.MESSAGE_INPUT))
 
 
 def _claim() -> Column:

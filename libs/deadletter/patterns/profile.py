@@ -43,22 +43,26 @@ def _facts_of_leaf(leaf: Column) -> Column:
 
 
 def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> DataFrame:
+    """What is usual among healthy messages, see :func:`profile_of`; ``by`` names the columns of the queue."""
+    told = healthy.select(*by, F.explode(facts(F.col(payload_col))).alias("fact"))
+    return profile_of(told.groupBy(*by, "fact.what", "fact.path", "fact.word").agg(F.count(F.lit(1)).alias("n")), by)
+
+
+def profile_of(counted: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     """What is usual among healthy messages: a row for each combination of ``by``, and one for all together.
 
+    ``counted`` has each of the :func:`facts` as ``what, path, word``, and in ``n`` how many healthy messages say it.
     Columns: ``by`` (null in the row for all), ``everywhere`` (true in that row), ``messages``, ``usual``
     (the usual facts), ``required`` (paths that are there whenever the object they belong to is) and
     ``vocabularies`` (the paths with few values).
     """
-    told = healthy.select(*by, F.explode(facts(F.col(payload_col))).alias("fact"))
-    # counted before they are taken for all queues together: each payload is parsed once
-    own = told.groupBy(*by, "fact").agg(F.count(F.lit(1)).alias("n"))
     scopes = F.array(F.lit(False), F.lit(True)) if by else F.array(F.lit(True))
-    scoped = own.withColumn("everywhere", F.explode(scopes))
+    scoped = counted.withColumn("everywhere", F.explode(scopes))
     for name in by:
         scoped = scoped.withColumn(name, F.when(~F.col("everywhere"), F.col(name)))
-    keys = [*by, "everywhere"]
-    counted = scoped.groupBy(*keys, "fact").agg(F.sum("n").alias("n")).select(*keys, "fact.*", "fact", "n")
-    return _summarised(_judged(counted, keys), keys)
+    keys, said = [*by, "everywhere"], ("what", "path", "word")
+    summed = scoped.groupBy(*keys, *said).agg(F.sum("n").alias("n")).withColumn("fact", F.struct(*said))
+    return _summarised(_judged(summed, keys), keys)
 
 
 def _fact(what: str, path: Column, word: Column) -> Column:

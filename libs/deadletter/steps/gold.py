@@ -1,17 +1,19 @@
-"""Gold: what the facts mean at a time."""
+"""Gold: what the facts mean at a time, derived for the queues that something changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
-from deadletter.gold.at_risk import at_risk, compared_open
+from deadletter.gold.at_risk import at_risk, suspects, waiting
 from deadletter.gold.collateral import collateral
 from deadletter.gold.dead_letters import all_deaths, dead_letters
 from deadletter.gold.decisions import Decisions
@@ -20,107 +22,180 @@ from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_payloads
 from deadletter.gold.identity import decided
-from deadletter.gold.patterns import compare_payloads, grouped, payload_profiles, poison_patterns
+from deadletter.gold.outlook import outlook
+from deadletter.gold.patterns import compare_payloads, grouped, poison_patterns
+from deadletter.gold.profile import queue_profile, usual
+from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.gold.survival import delivery_survival
-from deadletter.lake import Lake, Progress, digest
+from deadletter.lake import Lake, Progress
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
 from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import facts_at, habits_in
 from deadletter.rules.zaqar_store import Habits
+from deadletter.session import tune
+from deadletter.steps.due import due, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
 from deadletter.tables import Table
-from deadletter.triage import current_names, decisions_version, former_ids, standing_decisions
+from deadletter.triage import current_names, former_ids, standing_decisions
+
+WHOLE = (tables.AT_RISK, tables.POISON_PATTERNS, tables.PATTERN_ALIASES)
+"""Tables that are written as a whole: what is in one queue says something of the others' rows."""
+SHRINK = 4
+"""About how many bytes of events become one in bronze."""
+LAST = (tables.DEAD_LETTERS, tables.QUEUE_OUTLOOK)
+"""Tables that say which queues are due: a run that is killed before they are written has the same ones due again."""
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """What a run derives: the rows of the queues in ``scope`` as of ``as_of``, by the store's ``habits``, with so many
+    healthy messages of each queue as a ``sample``."""
+
+    lake: Lake
+    scope: Scope
+    as_of: datetime
+    habits: Habits
+    masks: Sequence[Mask]
+    sample: int
+
+    def with_others(self, rows: DataFrame, table: Table) -> DataFrame:
+        """The derived rows of a table together with those of the queues that stay as they are."""
+        if self.scope == EVERYTHING:
+            return rows
+        return rows.unionByName(self.lake.read(table).where(self.scope.outside))
 
 
 def derive(
     lake: Lake, gate: Gate, as_of: datetime | None = None, habits: Habits | None = None, tell: Tell = print
 ) -> None:
-    """Derive the gold tables from the facts that happened until ``as_of`` (UTC).
+    """Derive the gold tables from the facts that happened until ``as_of`` (UTC), as far as something changed.
 
     ``as_of`` is the greatest event time in silver unless given, ``habits`` those of the last time.
     """
     done = lake.all_progress()
     habits = habits or habits_in(done)
     as_of = as_of or ("silver" in done and done["silver"].as_of)
-    if not as_of:
+    if not as_of or "silver" not in done:
         tell("gold: no event yet")
         return
-    sources = _sources(lake, habits)
+    sources = sources_of(lake, done, habits, as_of)
     if {name: done[name].source_version for name in sources if name in done} == sources and done["gold"].as_of == as_of:
         tell("gold: already up to date")
         return
-    tell(f"gold: judging what happened until {as_of.isoformat()}")
     gate.parameters["as_of"] = as_of.isoformat()
-    _write(lake, gate, each(facts_at(lake, as_of), lake.stage), habits, tell)
+    run = Derivation(lake, due(lake, done, sources, as_of), as_of, habits, lake_masks(lake), sources["sample"])
+    if not _derive(run, gate, tell):
+        tell("gold: a pattern of other queues has another id now")
+        _derive(replace(run, scope=EVERYTHING), gate, tell)
     lake.note_all({name: Progress(version, as_of) for name, version in sources.items()})
 
 
-def _sources(lake: Lake, habits: Habits) -> dict[str, int]:
-    """A version of each thing that gold is derived from, by its name in ``control.progress``."""
-    return {
-        "gold": lake.version(tables.QUEUE_EVENTS),
-        "decisions": decisions_version(lake),
-        "masks": digest(lake_masks(lake)),
-        "habits": digest(habits),
-    }
-
-
-def _write(lake: Lake, gate: Gate, facts: SilverFacts, habits: Habits, tell: Tell) -> None:
-    """Derive all tables, judge all, then write all."""
-    deaths, _ = together([partial(all_deaths, facts, habits, lake.stage, facts.systems()), load_gx])
-    parts = together([partial(_patterns, lake, facts, deaths, habits, tell), partial(_queues, lake, facts, deaths)])
+def _derive(run: Derivation, gate: Gate, tell: Tell) -> bool:
+    """Derive all tables, judge all, then write all; false, and nothing is written, where other queues are concerned."""
+    lake, scope = run.lake, run.scope
+    where = "" if scope.queues is None else f" in the {len(scope.queues):,} queues that something changed"
+    if scope == EVERYTHING:  # however few events are new
+        tune(lake.spark, SHRINK * lake.size(tables.QUEUE_EVENTS))
+    tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
+    facts = each(facts_at(lake, run.as_of, scope), lake.stage)
+    deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
+    parts = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
+    if parts[0] is None:
+        return False
     derived = parts[0] | parts[1]
-    judge(gate, derived, {tables.MESSAGE_STATE.full_name: facts.state})
-    together(partial(lake.replace, frame, table) for table, frame in derived.items())
+    _judge(run, gate, facts, derived)
+    _write(run, {table: rows for table, rows in derived.items() if table not in LAST})
+    _write(run, {table: derived[table] for table in LAST})
+    return True
 
 
-def _queues(lake: Lake, facts: SilverFacts, deaths: DataFrame) -> dict[Table, DataFrame]:
+def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
+    """Judge the tables as they will be."""
+    whole = {
+        table: rows if table in WHOLE else run.with_others(rows, table)
+        for table, rows in derived.items()
+        if table.layer == "gold"
+    }
+    messages = facts.state if run.scope == EVERYTHING else run.lake.read(tables.MESSAGE_STATE)
+    judge(gate, whole, {tables.MESSAGE_STATE.full_name: messages})
+
+
+def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
+    together(
+        partial(run.lake.replace, rows, table, "true" if table in WHOLE else run.scope.inside)
+        for table, rows in derived.items()
+    )
+
+
+def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Table, DataFrame]:
     """The tables about queues and deliveries, computed."""
     return stage_all(
-        lake,
+        run.lake,
         {
-            tables.DISCREPANCIES: partial(discrepancies, facts, deaths),
+            # policies are those of all queues
+            tables.DISCREPANCIES: lambda: discrepancies(facts, deaths).where(run.scope.inside),
             tables.QUEUE_HEALTH: partial(queue_health, facts, deaths),
             tables.DELIVERY_SURVIVAL: partial(delivery_survival, facts, deaths),
         },
     )
 
 
-def _patterns(lake: Lake, facts: SilverFacts, deaths: DataFrame, habits: Habits, tell: Tell) -> dict[Table, DataFrame]:
-    """The dead letters with their patterns, and the tables about these, computed."""
-    events, masks = lake.read(tables.QUEUE_EVENTS), lake_masks(lake)
-    judged, healthy = together(
+def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame] | None:
+    """The dead letters with their patterns, and the tables about these, computed; ``None`` where a dead letter of
+    another queue would have another pattern."""
+    lake, events = run.lake, run.lake.read(tables.QUEUE_EVENTS)
+    known = run.with_others(deaths, tables.DEAD_LETTERS)
+    judged, own, open_ones = together(
         [
             lambda: lake.stage(dead_letters(deaths, facts, events, lake.stage)),
-            lambda: lake.stage(healthy_payloads(facts, deaths, events, lake.stage)),
+            lambda: lake.stage(queue_profile(facts, _healthy(run, facts, known, events))),
+            lambda: lake.stage(waiting(facts, known, run.habits)),
         ]
     )
     tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
-    profiles = lake.stage(payload_profiles(healthy))
-    open_ones, (dead, known, decisions) = together(
+    profiles = run.with_others(own, tables.QUEUE_PROFILE)
+    yardstick = lake.stage(usual(profiles))
+    suspected, (dead, names, decisions) = together(
         [
-            lambda: lake.stage(compared_open(facts, deaths, profiles, events, masks, habits, lake.stage)),
-            lambda: _named(lake, compare_payloads(judged, profiles, masks), masks, facts.as_of),
+            lambda: lake.stage(suspects(open_ones, facts, known, yardstick, events, run.masks, lake.stage)),
+            lambda: _named(run, compare_payloads(judged, yardstick, run.masks)),
         ]
     )
+    if run.scope != EVERYTHING and not dead.where("known_as != pattern_id").isEmpty():
+        return None
+    here = dead.where(run.scope.inside)
     derived = {
-        tables.AT_RISK: partial(at_risk, open_ones, dead, masks),
-        tables.POISON_PATTERNS: partial(poison_patterns, dead, facts, healthy, decisions, masks),
-        tables.COLLATERAL: partial(collateral, facts, dead),
-        tables.PATTERN_ALIASES: partial(current_names, known, decisions.merged),
+        tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), dead),
+        tables.POISON_PATTERNS: partial(poison_patterns, dead, profiles, run.as_of, decisions, run.masks),
+        tables.COLLATERAL: partial(collateral, facts, here),
+        tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
+        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, here, own, run.as_of),
     }
-    return stage_all(lake, derived) | {tables.DEAD_LETTERS: dead.select(*tables.DEAD_LETTERS.column_names)}
+    made = {tables.SUSPECTS: suspected, tables.QUEUE_PROFILE: own}
+    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: here.select(*tables.DEAD_LETTERS.column_names)}
 
 
-def _named(
-    lake: Lake, compared: DataFrame, masks: Sequence[Mask], as_of: datetime
-) -> tuple[DataFrame, DataFrame, Decisions]:
-    """Compared dead letters with their patterns, the names that patterns had before, and what people decided."""
-    signed = add_signature(compared, "error", masks, lake.stage)
-    found = lake.stage(grouped(signed, masks))
-    known = lake.stage(former_ids(lake, found))
-    decisions = standing_decisions(lake, known, as_of)
-    return lake.stage(decided(found, decisions)), known, decisions
+def _healthy(run: Derivation, facts: SilverFacts, known: DataFrame, events: DataFrame) -> DataFrame:
+    stage = run.lake.stage
+    return stage(healthy_payloads(facts, known, events, run.sample, stage))
+
+
+def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, Decisions]:
+    """All dead letters with their patterns, the names that patterns had before, and what people decided.
+
+    Those of other queues are in ``known_as`` by the pattern that they have had.
+    """
+    stage = run.lake.stage
+    signed = add_signature(compared.drop("signature"), "error", run.masks, stage)
+    signed = signed.withColumn("known_as", F.lit(None).cast("string"))
+    if run.scope != EVERYTHING:
+        others = run.lake.read(tables.DEAD_LETTERS).where(run.scope.outside)
+        others = others.withColumns({"signature": F.coalesce("signature", F.lit("")), "known_as": F.col("pattern_id")})
+        signed = stage(signed.unionByName(others))
+    found = stage(grouped(signed, run.masks))
+    names = stage(former_ids(run.lake, found))
+    decisions = standing_decisions(run.lake, names, run.as_of)
+    return stage(decided(found, decisions)), names, decisions

@@ -20,6 +20,7 @@ from deadletter.parallel import together
 from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
 from deadletter.silver import state
+from deadletter.silver.changes import queue_changes
 from deadletter.silver.quarantine import best_copies
 from deadletter.silver.reconcile import balance
 from deadletter.steps.quality import stage_all
@@ -137,6 +138,9 @@ def _merge_facts(
         quarantine = state.united(reduce(DataFrame.unionByName, [quarantine, *refusals, *more]))
     quarantine = lake.stage(quarantine)
     gate.check(quarantine, tables.QUARANTINE)
+    # noted first: what a killed run merged has to be seen by gold, too
+    version = lake.version(tables.QUEUE_EVENTS)
+    lake.append(queue_changes(*[good[table] for table in batches], version), tables.QUEUE_CHANGES)
     merged = [*good.items()] if settle else [*good.items(), (tables.QUARANTINE, quarantine)]
     together(partial(_merge_batch, lake, table, batch) for table, batch in merged)
     if settle:  # only now: a killed release must leave its events in quarantine

@@ -1,0 +1,50 @@
+"""What the messages of a queue have in common, counted: what dead ones are compared with."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.gold.contrast import payload_fields, people
+from deadletter.gold.facts import SilverFacts
+from deadletter.patterns.profile import facts as facts_of
+from deadletter.patterns.profile import profile_of
+from deadletter.tables import QUEUE, QUEUE_KEY
+
+
+def queue_profile(facts: SilverFacts, healthy: DataFrame) -> DataFrame:
+    """Rows of ``control.queue_profile``: what ``healthy`` payloads (``system, tenant, queue, payload``) say, and who
+    posted and received the messages of ``facts`` that were delivered.
+    """
+    return _of_payloads(healthy).unionByName(_of_people(facts)).select(*tables.QUEUE_PROFILE.column_names)
+
+
+def usual(profiles: DataFrame) -> DataFrame:
+    """What is usual in each queue and in all, see :func:`deadletter.patterns.profile.profile_of`."""
+    said = profiles.where("what IN ('path', 'kind', 'value')")
+    counted = said.select(
+        *QUEUE, "what", F.col("name").alias("path"), F.col("value").alias("word"), F.col("messages").alias("n")
+    )
+    return profile_of(counted, QUEUE)
+
+
+def _of_payloads(healthy: DataFrame) -> DataFrame:
+    fields = F.transform(
+        payload_fields(F.col("payload")),
+        lambda trait: F.struct(F.lit("field").alias("what"), trait["what"].alias("path"), trait["value"].alias("word")),
+    )
+    told = healthy.select(*QUEUE, F.explode(F.concat(facts_of(F.col("payload")), fields)).alias("fact"))
+    named = told.select(
+        *QUEUE, "fact.what", F.col("fact.path").alias("name"), F.col("fact.word").alias("value")
+    ).withColumn("subscription", F.lit(""))
+    return named.groupBy(*QUEUE_KEY, "what", "name", "value").agg(F.count("*").alias("messages"))
+
+
+def _of_people(facts: SilverFacts) -> DataFrame:
+    """Consumers and producers of all delivered messages."""
+    delivered = facts.with_post(facts.state.where(F.size("deliveries") > 0))
+    told = delivered.select(
+        *QUEUE_KEY, F.explode(people(F.col("deliveries"), F.col("post.producer"))).alias("trait")
+    ).select(*QUEUE_KEY, "trait.*", F.lit("").alias("name"))
+    return told.groupBy(*QUEUE_KEY, "what", "name", "value").agg(F.count("*").alias("messages"))

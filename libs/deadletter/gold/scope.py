@@ -1,0 +1,93 @@
+"""Whose rows of gold a run derives: those of the queues that something changed, and of those that depend on them.
+
+A queue's rows follow from its own facts and policies, with three exceptions. What lies in a dead letter queue is
+neither healthy nor at risk, so a queue's deaths say something of the queue where they go. A Zaqar message keeps its id
+when it is moved, so what happens to it in the dead letter queue says something of its death (when it was removed).
+And where a Zaqar dead letter queue has one of its own, a project is replayed as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deadletter.rules.rabbitmq import EVERY
+from deadletter.sqltext import sql_string
+
+Queue = tuple[str, str, str]
+"""System, tenant, queue; :data:`EVERY` in place of the queue: all of the tenant."""
+Link = tuple[str, str, str, str]
+"""System, tenant, queue, and a dead letter queue of it at any time."""
+
+MOST = 5000
+"""Queues that a scope names; so many more are nearly all, and a query that names them is slow to plan."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """``queues`` whose rows are derived, the others' staying as they are; ``None``: every queue's."""
+
+    queues: frozenset[Queue] | None = None
+
+    @property
+    def inside(self) -> str:
+        """The rows of these queues, as a SQL predicate of literals: only such predicates let Delta skip files.
+
+        >>> Scope(frozenset({("zaqar", "p", "a"), ("zaqar", "p", "b"), ("pulsar", "t/n", EVERY)})).inside
+        "(system = 'pulsar' AND tenant = 't/n') OR (system = 'zaqar' AND tenant = 'p' AND queue IN ('a', 'b'))"
+        >>> Scope().inside, Scope(frozenset()).inside
+        ('true', 'false')
+        """
+        if self.queues is None:
+            return "true"
+        by_tenant = defaultdict(set)
+        for system, tenant, queue in self.queues:
+            by_tenant[system, tenant].add(queue)
+        return " OR ".join(_of_tenant(*at, queues) for at, queues in sorted(by_tenant.items())) or "false"
+
+    @property
+    def outside(self) -> str:
+        """The rows of all other queues."""
+        return f"NOT ({self.inside})"
+
+
+EVERYTHING = Scope()
+
+
+def _of_tenant(system: str, tenant: str, queues: set[str]) -> str:
+    whole = f"system = {sql_string(system)} AND tenant = {sql_string(tenant)}"
+    named = f" AND queue IN ({', '.join(sql_string(queue) for queue in sorted(queues))})"
+    return f"({whole}{'' if EVERY in queues else named})"
+
+
+def affected(changed: Iterable[Queue], links: Iterable[Link]) -> Scope:
+    """The scope of a run after the ``changed`` queues got new facts.
+
+    >>> links = [("zaqar", "p", "a", "a-dead"), ("zaqar", "p", "b", "a-dead"), ("rabbitmq", "/", "a", "dead")]
+    >>> sorted(affected([("zaqar", "p", "a")], links).queues)  # and where its dead letters go
+    [('zaqar', 'p', 'a'), ('zaqar', 'p', 'a-dead')]
+    >>> sorted(affected([("zaqar", "p", "a-dead")], links).queues)  # whose dead letters it holds
+    [('zaqar', 'p', 'a'), ('zaqar', 'p', 'a-dead'), ('zaqar', 'p', 'b')]
+    >>> sorted(affected([("rabbitmq", "/", "dead")], links).queues)
+    [('rabbitmq', '/', 'dead')]
+    >>> chain = [*links, ("zaqar", "p", "a-dead", "c")]
+    >>> sorted(affected([("zaqar", "p", "other")], chain).queues)
+    [('zaqar', 'p', '*')]
+    """
+    targets, sources = defaultdict(set), defaultdict(set)
+    for system, tenant, queue, target in links:
+        if queue != target:
+            targets[system, tenant, queue].add((system, tenant, target))
+            if system == "zaqar":
+                sources[system, tenant, target].add((system, tenant, queue))
+    chained = {queue[:2] for queue in targets if queue in sources}
+    first = set(changed)
+    first |= {source for queue in first for source in sources.get(queue, ())}
+    whole = {queue[:2] for queue in first if queue[2] == EVERY or queue[:2] in chained}
+    if any(EVERY in tenant for tenant in whole):
+        return EVERYTHING
+    second = first | {target for queue in first for target in targets.get(queue, ())}
+    second |= {target for queue in first for target in targets.get((*queue[:2], EVERY), ())}
+    queues = {(*queue[:2], EVERY) if queue[:2] in whole else queue for queue in second}
+    return Scope(frozenset(queues)) if len(queues) <= MOST else EVERYTHING

@@ -1,0 +1,51 @@
+"""What a merge into silver tells something new of: the queues whose rows of gold have to be derived anew."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.tables import QUEUE
+
+
+def queue_changes(
+    messages: DataFrame, claims: DataFrame, attempts: DataFrame, policies: DataFrame, version: int
+) -> DataFrame:
+    """Rows of ``control.queue_changes`` for batches of rows of the four silver tables.
+
+    A queue that a death names as the place where the message went has no facts of its own by that (``earliest`` is
+    null), but what lies there is seen in another light.
+    """
+    dead = messages.where("size(deaths) > 0").select("system", "tenant", F.explode("deaths").alias("death"))
+    told = [
+        _told(messages, _times_of_message()),
+        _told(claims, F.concat(F.array("claimed.time", "released.time"), _times("renewals"))),
+        _told(attempts, F.array("time")),
+        _told(policies, F.array("valid_from")),
+        dead.where("death.dead_letter_queue IS NOT NULL").select(
+            "system",
+            "tenant",
+            F.col("death.dead_letter_queue").alias("queue"),
+            F.lit(None).cast("timestamp").alias("first"),
+            F.col("death.time").alias("last"),
+        ),
+    ]
+    every = reduce(DataFrame.unionByName, told)
+    found = every.groupBy(*QUEUE).agg(F.min("first").alias("earliest"), F.max("last").alias("latest"))
+    return found.select(*QUEUE, F.lit(version).cast("bigint").alias("source_version"), "earliest", "latest")
+
+
+def _told(frame: DataFrame, times: Column) -> DataFrame:
+    timed = frame.select(*QUEUE, times.alias("times"))
+    return timed.select(*QUEUE, F.array_min("times").alias("first"), F.array_max("times").alias("last"))
+
+
+def _times_of_message() -> Column:
+    seen = F.array("seen", "posted.time", "settled.time")
+    return F.concat(seen, _times("deliveries"), _times("failures"), _times("deaths"))
+
+
+def _times(facts: str) -> Column:
+    return F.transform(facts, lambda fact: fact["time"])

@@ -1,0 +1,63 @@
+"""What gold has to derive anew: everything, or the queues that something changed since the last time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pyspark.sql import functions as F
+
+from deadletter import RULES_VERSION, tables
+from deadletter.gold.healthy import sample_of
+from deadletter.gold.scope import EVERYTHING, Scope, affected
+from deadletter.lake import Lake, Progress, digest
+from deadletter.lakemasks import lake_masks
+from deadletter.rules.zaqar_store import Habits
+from deadletter.tables import QUEUE
+from deadletter.triage import decisions_version
+
+
+def sources_of(lake: Lake, done: Mapping[str, Progress], habits: Habits, as_of: datetime) -> dict[str, int]:
+    """A version of each thing that gold is derived from, by its name in ``control.progress``.
+
+    All but ``gold``, the version of bronze that silver holds, concern every queue.
+    """
+    return {
+        "gold": done["silver"].source_version,
+        "decisions": decisions_version(lake),
+        "masks": digest(lake_masks(lake)),
+        "habits": digest(habits),
+        "rules": digest(RULES_VERSION),
+        "sample": sample_size(lake, as_of),
+    }
+
+
+def sample_size(lake: Lake, as_of: datetime) -> int:
+    """How many healthy messages of each queue are looked at, by how many queues there were at ``as_of``."""
+    known = lake.read(tables.QUEUE_CHANGES).where(F.col("earliest") <= F.lit(as_of))
+    return sample_of(known.select(*QUEUE).distinct().count())
+
+
+def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as_of: datetime) -> Scope:
+    """The queues that new facts are about, or older ones that did not count before; those where a delay, a claim or a
+    TTL ended since; those that are compared with all queues; and what depends on any of these.
+
+    Every queue where gold goes back in time, or where something changed that concerns all.
+    """
+    before = done.get("gold")
+    same = all(name in done and done[name].source_version == sources[name] for name in sources if name != "gold")
+    if not same or before is None or before.as_of is None or as_of < before.as_of:
+        return EVERYTHING
+    new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
+    changed = lake.read(tables.QUEUE_CHANGES).where(new).select(*QUEUE)
+    turned = lake.read(tables.QUEUE_OUTLOOK).where((F.col("next_change") <= F.lit(as_of)) | F.col("borrows"))
+    queues = changed.unionByName(turned.select(*QUEUE)).distinct().collect()
+    return affected(map(tuple, queues), _links(lake))
+
+
+def _links(lake: Lake) -> list[tuple[str, str, str, str]]:
+    """Every queue with each dead letter queue it ever named or used."""
+    link = (*QUEUE, "dead_letter_queue")
+    named = lake.read(tables.QUEUE_POLICIES).select(*link)
+    used = lake.read(tables.DEAD_LETTERS).select(*link)
+    return [tuple(row) for row in named.unionByName(used).where("dead_letter_queue IS NOT NULL").distinct().collect()]
