@@ -52,7 +52,8 @@ def suspects(
     risk, it is dead.
     """
     counted = stage(counted_open(open_ones, facts, dead))
-    compared = compare_payloads(_with_payload(counted, facts, events, stage), profiles, masks)
+    # staged: a filter on what it found would compare every payload twice
+    compared = stage(compare_payloads(_with_payload(counted, facts, events, stage), profiles, masks))
     suspected = compared.where((_risk() != "known_pattern") | F.col("error").isNotNull() | _deviates())
     said = F.length(F.trim(F.coalesce("error", F.lit("")))) > 0
     signed = add_signature(suspected, "error", masks, stage)
