@@ -113,4 +113,6 @@ def rejudge(lake: Lake, as_of: datetime) -> None:
     held = standing_decisions(lake, by_grouping(lake), as_of)
     patterns = judged(lake.read(tables.POISON_PATTERNS), as_of, held)
     lake.replace(patterns, tables.POISON_PATTERNS)
-    lake.note_progress("decisions", version, as_of)
+    done = lake.progress("decisions")
+    if done and done.source_version == version - 1:  # an earlier one may still have to be derived
+        lake.note_progress("decisions", version, as_of)

@@ -7,10 +7,11 @@ import pytest
 
 from deadletter import steps, tables
 from deadletter.lake import Lake
+from deadletter.steps.due import WRITING
 from tests.models.clock import SECOND, START
 from tests.models.pulsar import Topic
 from tests.pipelines.conftest import quiet
-from tests.pipelines.test_disorder import assert_same_tables
+from tests.pipelines.test_disorder import COMPARED, assert_same_tables
 
 CITIES = ("Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice")
 HEALTHY = 25
@@ -38,7 +39,8 @@ def topic(name, start, cities):
 
 @pytest.fixture(scope="module")
 def lakes(spark, tmp_path_factory):
-    """One lake that got the earlier topic first, one that got it last, and what that one's second run told."""
+    """One lake that got both topics at once; one that got the earlier topic last, what its second run told, and its
+    landing folder."""
     folder, told = tmp_path_factory.mktemp("due"), []
     parts = {"later": topic("later", START + 3600 * SECOND, CITIES[1:2]), "sooner": topic("sooner", START, CITIES)}
     made = {name: Lake(spark, str(folder / name / "lake")) for name in ("at once", "in turn")}
@@ -50,15 +52,25 @@ def lakes(spark, tmp_path_factory):
         told.clear()
         steps.run(made["in turn"], str(folder / "in turn" / "landing"), tell=told.append)
     steps.run(made["at once"], str(folder / "at once" / "landing"), tell=quiet)
-    return made["at once"], made["in turn"], told
+    return made["at once"], made["in turn"], told, folder / "in turn" / "landing"
 
 
 def test_a_pattern_that_widens_takes_other_queues_dead_letters_along(lakes):
     """The earliest member gives a pattern its id: one that comes late, in another queue, changes all members' ids."""
-    at_once, in_turn, told = lakes
+    at_once, in_turn, told, _ = lakes
     assert [text for text in told if "in the 2 queues" in text]  # the topic and its dead letter topic
     assert [text for text in told if "another id" in text]
     assert_same_tables(at_once, in_turn)
     errors = in_turn.read(tables.DEAD_LETTERS).select("pattern_id", "tenant").distinct().collect()
     assert len({row["pattern_id"] for row in errors}) == 1
     assert len(errors) == 2
+
+
+def test_after_a_write_that_was_not_finished_everything_is_derived(lakes):
+    _, lake, _, landing = lakes
+    before, told = {table: lake.read(table).collect() for table in COMPARED}, []
+    lake.note_progress(WRITING, 1, None)
+    steps.run(lake, str(landing), tell=told.append)
+    assert [text for text in told if text.startswith("gold: judging") and "queues" not in text]
+    after = {table: lake.read(table).collect() for table in COMPARED}
+    assert all(sorted(map(str, before[table])) == sorted(map(str, after[table])) for table in COMPARED)

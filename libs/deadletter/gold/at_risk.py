@@ -99,7 +99,7 @@ def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> D
     return (
         open_ones.where(~done)
         .join(facts.policies, list(QUEUE_KEY), "left")
-        .join(_dead_letter_queues(facts, dead), list(QUEUE), "left_anti")
+        .join(dead_letter_queues(facts, dead), list(QUEUE), "left_anti")
         .withColumns(
             {"policy": policy, "claim_count": F.coalesce(counted, F.size("deliveries")).cast("bigint")},
         )
@@ -116,7 +116,8 @@ def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> D
     )
 
 
-def _dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
+def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
+    """``system, tenant, queue`` of every queue that a policy names for dead letters, or where some are."""
     named = facts.policies.select(
         "system", "tenant", F.explode(F.transform("policies", lambda p: p["dead_letter_queue"])).alias("queue")
     )

@@ -130,7 +130,9 @@ def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame, stage:
 
 
 def _with_traits(dead: DataFrame) -> DataFrame:
-    """Add what may set a dead letter apart: who received and posted it, and where its payload says it is from."""
-    fields = payload_fields(F.col("payload"))
-    who = people(F.coalesce("deliveries", F.array()), F.col("producer"))
-    return dead.withColumn("traits", F.concat(who, fields)).select(*tables.DEAD_LETTERS.column_names)
+    """Add what may set a dead letter apart: who received and posted it, if it was delivered at all, as all delivered
+    messages are what it is compared with; and where its payload says it is from."""
+    delivered = F.size("deliveries") > 0
+    who = F.when(delivered, people(F.col("deliveries"), F.col("producer"))).otherwise(F.array().cast(tables.TRAITS))
+    traits = F.concat(who, payload_fields(F.col("payload")))
+    return dead.withColumn("traits", traits).select(*tables.DEAD_LETTERS.column_names)

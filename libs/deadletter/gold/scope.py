@@ -1,6 +1,7 @@
 """Whose rows of gold a run derives: those of the queues that something changed, and of those that depend on them.
 
-A queue's rows follow from its own facts and policies, with three exceptions. What lies in a dead letter queue is
+A queue's rows follow from its own facts, from its policies and its tenant's, and from what is kept of the other queues
+(patterns, and what is usual in all), with three exceptions. What lies in a dead letter queue is
 neither healthy nor at risk, so a queue's deaths say something of the queue where they go. A Zaqar message keeps its id
 when it is moved, so what happens to it in the dead letter queue says something of its death (when it was removed).
 And where a Zaqar dead letter queue has one of its own, a project is replayed as a whole.
@@ -29,6 +30,11 @@ class Scope:
     """``queues`` whose rows are derived, the others' staying as they are; ``None``: every queue's."""
 
     queues: frozenset[Queue] | None = None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has every queue of a tenant."""
+        return self.queues is None or any(queue == EVERY for *_, queue in self.queues)
 
     @property
     def inside(self) -> str:
@@ -61,8 +67,8 @@ def _of_tenant(system: str, tenant: str, queues: set[str]) -> str:
     return f"({whole}{'' if EVERY in queues else named})"
 
 
-def affected(changed: Iterable[Queue], links: Iterable[Link]) -> Scope:
-    """The scope of a run after the ``changed`` queues got new facts.
+def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Queue] = ()) -> Scope:
+    """The scope of a run after the ``changed`` queues got new facts; ``turned`` ones did not, but are derived as well.
 
     >>> links = [("zaqar", "p", "a", "a-dead"), ("zaqar", "p", "b", "a-dead"), ("rabbitmq", "/", "a", "dead")]
     >>> sorted(affected([("zaqar", "p", "a")], links).queues)  # and where its dead letters go
@@ -71,19 +77,24 @@ def affected(changed: Iterable[Queue], links: Iterable[Link]) -> Scope:
     [('zaqar', 'p', 'a'), ('zaqar', 'p', 'a-dead'), ('zaqar', 'p', 'b')]
     >>> sorted(affected([("rabbitmq", "/", "dead")], links).queues)
     [('rabbitmq', '/', 'dead')]
+    >>> sorted(affected([], links, turned=[("zaqar", "p", "a-dead")]).queues)
+    [('zaqar', 'p', 'a-dead')]
     >>> chain = [*links, ("zaqar", "p", "a-dead", "c")]
     >>> sorted(affected([("zaqar", "p", "other")], chain).queues)
     [('zaqar', 'p', '*')]
+    >>> sorted(affected([("zaqar", "p", "b")], [*links, ("zaqar", "p", "a-dead", "a-dead")]).queues)  # its own
+    [('zaqar', 'p', '*')]
     """
-    targets, sources = defaultdict(set), defaultdict(set)
+    links, targets, sources = list(links), defaultdict(set), defaultdict(set)
     for system, tenant, queue, target in links:
         if queue != target:
             targets[system, tenant, queue].add((system, tenant, target))
             if system == "zaqar":
                 sources[system, tenant, target].add((system, tenant, queue))
-    chained = {queue[:2] for queue in targets if queue in sources}
+    chained = {link[:2] for link in links if link[:3] in sources}
     first = set(changed)
     first |= {source for queue in first for source in sources.get(queue, ())}
+    first |= set(turned)
     whole = {queue[:2] for queue in first if queue[2] == EVERY or queue[:2] in chained}
     if any(EVERY in tenant for tenant in whole):
         return EVERYTHING

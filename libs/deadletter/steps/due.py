@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pyspark.sql import functions as F
 
-from deadletter import RULES_VERSION, tables
+from deadletter import RULES_VERSION, __version__, tables
 from deadletter.gold.healthy import sample_of
 from deadletter.gold.scope import EVERYTHING, Scope, affected
 from deadletter.lake import Lake, Progress, digest
-from deadletter.lakemasks import lake_masks
+from deadletter.patterns.masks import Mask
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import QUEUE
 from deadletter.triage import decisions_version
 
+WRITING = "writing"
+"""The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards."""
 
-def sources_of(lake: Lake, done: Mapping[str, Progress], habits: Habits, as_of: datetime) -> dict[str, int]:
+
+def sources_of(
+    lake: Lake, done: Mapping[str, Progress], habits: Habits, masks: Sequence[Mask], as_of: datetime
+) -> dict[str, int]:
     """A version of each thing that gold is derived from, by its name in ``control.progress``.
 
-    All but ``gold``, the version of bronze that silver holds, concern every queue.
+    All but ``gold``, the version of bronze that silver holds, concern every queue. So does a write that was begun and
+    not finished: nobody knows what it left.
     """
     return {
         "gold": done["silver"].source_version,
         "decisions": decisions_version(lake),
-        "masks": digest(lake_masks(lake)),
+        "masks": digest(masks),
         "habits": digest(habits),
-        "rules": digest(RULES_VERSION),
+        "rules": digest((RULES_VERSION, __version__)),
         "sample": sample_size(lake, as_of),
+        WRITING: 0,
     }
 
 
@@ -49,14 +56,14 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     if not same or before is None or before.as_of is None or as_of < before.as_of:
         return EVERYTHING
     new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
-    changed = lake.read(tables.QUEUE_CHANGES).where(new).select(*QUEUE)
+    changed = lake.read(tables.QUEUE_CHANGES).where(new)
     turned = lake.read(tables.QUEUE_OUTLOOK).where((F.col("next_change") <= F.lit(as_of)) | F.col("borrows"))
-    queues = changed.unionByName(turned.select(*QUEUE)).distinct().collect()
-    return affected(map(tuple, queues), _links(lake))
+    names = [[tuple(row) for row in found.select(*QUEUE).distinct().collect()] for found in (changed, turned)]
+    return affected(names[0], _links(lake), names[1])
 
 
 def _links(lake: Lake) -> list[tuple[str, str, str, str]]:
-    """Every queue with each dead letter queue it ever named or used."""
+    """Every queue with each dead letter queue it ever named, or where its dead letters are."""
     link = (*QUEUE, "dead_letter_queue")
     named = lake.read(tables.QUEUE_POLICIES).select(*link)
     used = lake.read(tables.DEAD_LETTERS).select(*link)

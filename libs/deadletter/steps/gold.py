@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
-from deadletter.gold.at_risk import at_risk, suspects, waiting
+from deadletter.gold.at_risk import at_risk, dead_letter_queues, suspects, waiting
 from deadletter.gold.collateral import collateral
 from deadletter.gold.dead_letters import all_deaths, dead_letters
 from deadletter.gold.decisions import Decisions
@@ -35,7 +35,7 @@ from deadletter.patterns.masks import Mask
 from deadletter.replay import facts_at, habits_in
 from deadletter.rules.zaqar_store import Habits
 from deadletter.session import tune
-from deadletter.steps.due import due, sources_of
+from deadletter.steps.due import WRITING, due, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
 from deadletter.tables import Table
@@ -45,8 +45,10 @@ WHOLE = (tables.AT_RISK, tables.POISON_PATTERNS, tables.PATTERN_ALIASES)
 """Tables that are written as a whole: what is in one queue says something of the others' rows."""
 SHRINK = 4
 """About how many bytes of events become one in bronze."""
-LAST = (tables.DEAD_LETTERS, tables.QUEUE_OUTLOOK)
-"""Tables that say which queues are due: a run that is killed before they are written has the same ones due again."""
+
+
+class ReachesFurther(Exception):
+    """What is derived concerns queues outside the scope."""
 
 
 @dataclass(frozen=True)
@@ -81,35 +83,42 @@ def derive(
     if not as_of or "silver" not in done:
         tell("gold: no event yet")
         return
-    sources = sources_of(lake, done, habits, as_of)
+    masks = lake_masks(lake)
+    sources = sources_of(lake, done, habits, masks, as_of)
     if {name: done[name].source_version for name in sources if name in done} == sources and done["gold"].as_of == as_of:
         tell("gold: already up to date")
         return
     gate.parameters["as_of"] = as_of.isoformat()
-    run = Derivation(lake, due(lake, done, sources, as_of), as_of, habits, lake_masks(lake), sources["sample"])
-    if not _derive(run, gate, tell):
-        tell("gold: a pattern of other queues has another id now")
+    run = Derivation(lake, due(lake, done, sources, as_of), as_of, habits, masks, sources["sample"])
+    try:
+        _derive(run, gate, tell)
+    except ReachesFurther as reason:
+        tell(f"gold: {reason}")
         _derive(replace(run, scope=EVERYTHING), gate, tell)
     lake.note_all({name: Progress(version, as_of) for name, version in sources.items()})
 
 
-def _derive(run: Derivation, gate: Gate, tell: Tell) -> bool:
-    """Derive all tables, judge all, then write all; false, and nothing is written, where other queues are concerned."""
+def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
+    """Derive all tables, judge all, then write all. Raises :class:`ReachesFurther` before anything is written."""
     lake, scope = run.lake, run.scope
     where = "" if scope.queues is None else f" in the {len(scope.queues):,} queues that something changed"
-    if scope == EVERYTHING:  # however few events are new
+    if scope.is_wide:  # however few events are new
         tune(lake.spark, SHRINK * lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
     facts = each(facts_at(lake, run.as_of, scope), lake.stage)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
-    parts = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
-    if parts[0] is None:
-        return False
-    derived = parts[0] | parts[1]
+    if scope != EVERYTHING and not _targets(deaths).where(scope.outside).isEmpty():
+        raise ReachesFurther("a dead letter went where none went before")
+    patterns, queues = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
+    derived = patterns | queues
     _judge(run, gate, facts, derived)
-    _write(run, {table: rows for table, rows in derived.items() if table not in LAST})
-    _write(run, {table: derived[table] for table in LAST})
-    return True
+    _write(run, derived)
+
+
+def _targets(deaths: DataFrame) -> DataFrame:
+    """The queues where the dead letters went."""
+    gone = deaths.where("dead_letter_queue IS NOT NULL")
+    return gone.select("system", "tenant", F.col("dead_letter_queue").alias("queue"))
 
 
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
@@ -125,8 +134,16 @@ def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Tab
 
 def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
     together(
+        [
+            partial(run.lake.note_progress, WRITING, 1, run.as_of),
+            # first: they are made of the patterns that are there until now
+            partial(run.lake.replace, derived[tables.PATTERN_ALIASES], tables.PATTERN_ALIASES),
+        ]
+    )
+    together(
         partial(run.lake.replace, rows, table, "true" if table in WHOLE else run.scope.inside)
         for table, rows in derived.items()
+        if table is not tables.PATTERN_ALIASES
     )
 
 
@@ -143,9 +160,8 @@ def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Tabl
     )
 
 
-def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame] | None:
-    """The dead letters with their patterns, and the tables about these, computed; ``None`` where a dead letter of
-    another queue would have another pattern."""
+def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame]:
+    """The dead letters with their patterns, and the tables about these, computed."""
     lake, events = run.lake, run.lake.read(tables.QUEUE_EVENTS)
     known = run.with_others(deaths, tables.DEAD_LETTERS)
     judged, own, open_ones = together(
@@ -155,7 +171,8 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
             lambda: lake.stage(waiting(facts, known, run.habits)),
         ]
     )
-    tell(f"gold: {judged.count():,} dead letters; patterns, queue health, delivery survival, discrepancies")
+    there = "" if run.scope == EVERYTHING else " there"
+    tell(f"gold: {judged.count():,} dead letters{there}; patterns, queue health, delivery survival, discrepancies")
     profiles = run.with_others(own, tables.QUEUE_PROFILE)
     yardstick = lake.stage(usual(profiles))
     suspected, (dead, names, decisions) = together(
@@ -165,14 +182,14 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         ]
     )
     if run.scope != EVERYTHING and not dead.where("known_as != pattern_id").isEmpty():
-        return None
+        raise ReachesFurther("a pattern of other queues has another id now")
     here = dead.where(run.scope.inside)
     derived = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), dead),
         tables.POISON_PATTERNS: partial(poison_patterns, dead, profiles, run.as_of, decisions, run.masks),
         tables.COLLATERAL: partial(collateral, facts, here),
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
-        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, here, own, run.as_of),
+        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, here, own, dead_letter_queues(facts, known), run.as_of),
     }
     made = {tables.SUSPECTS: suspected, tables.QUEUE_PROFILE: own}
     return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: here.select(*tables.DEAD_LETTERS.column_names)}
