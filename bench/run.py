@@ -49,8 +49,8 @@ QUICK = {
     "batches": 2,
     "flat": 0,
 }
-SOON = "ADEFG"
-"""Scenarios of a quick run; the others make lakes first, or a cluster."""
+SOON = "ADEG"
+"""Scenarios of a quick run; the others make lakes or a cluster first, or run A three times more."""
 HELP = {
     "messages": "messages of A, F and H",
     "sizes": "messages in the lakes of B, by commas; the largest up to --messages serves C",
