@@ -9,15 +9,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.dead_letters import lying
+from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import with_payload
 from deadletter.gold.status import message_status
 from deadletter.patterns.deviation import HEALTHY
 from deadletter.patterns.grouping import add_signature
+from deadletter.patterns.linking import says_something
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.rules import zaqar as rules
-from deadletter.rules.policy import policy_at
+from deadletter.rules.policy import policy_at, targets
 from deadletter.rules.rabbitmq_counter import counter, since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.staging import Stage, as_it_is
@@ -55,9 +57,9 @@ def suspects(
     # staged: a filter on what it found would compare every payload twice
     compared = stage(compare_payloads(_with_payload(counted, facts, events, stage), profiles, masks))
     suspected = compared.where((_risk() != "known_pattern") | F.col("error").isNotNull() | _deviates())
-    said = F.length(F.trim(F.coalesce("error", F.lit("")))) > 0
     signed = add_signature(suspected, "error", masks, stage)
-    return signed.withColumn("signature", F.when(said, F.col("signature"))).select(*tables.SUSPECTS.column_names)
+    signature = F.when(says_something(F.col("error")), F.col("signature"))
+    return signed.withColumn("signature", signature).select(*tables.SUSPECTS.column_names)
 
 
 def at_risk(suspected: DataFrame, dead: DataFrame) -> DataFrame:
@@ -109,7 +111,7 @@ def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> D
                 "deliveries_left": F.when(limited, allowed - F.col("claim_count")),
                 "posted_at": F.col("posted.time"),
                 "last_delivery_at": F.try_element_at("deliveries", F.lit(-1))["time"],
-                "error": F.try_element_at(F.filter("failures", lambda f: f["error"].isNotNull()), F.lit(-1))["error"],
+                "error": last_error(F.col("failures")),
             }
         )
         .drop("policies", "policy")
@@ -118,11 +120,8 @@ def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> D
 
 def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """``system, tenant, queue`` of every queue that a policy names for dead letters, or where some are."""
-    named = facts.policies.select(
-        "system", "tenant", F.explode(F.transform("policies", lambda p: p["dead_letter_queue"])).alias("queue")
-    )
-    used = dead.select("system", "tenant", F.col("dead_letter_queue").alias("queue"))
-    return named.unionByName(used).where("queue IS NOT NULL").distinct()
+    named = facts.policies.select("system", "tenant", F.explode(targets(F.col("policies"))).alias("queue"))
+    return named.where("queue IS NOT NULL").unionByName(lying(dead).select(*QUEUE)).distinct()
 
 
 def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.contrast import payload_fields, people
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.payload import with_payload
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
+from deadletter.rules.policy import targets
 from deadletter.staging import Stage, as_it_is
 
 CAUSES = {
@@ -52,6 +53,11 @@ def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame, stage
     ``events`` are rows of ``bronze.queue_events``, where payloads stay; ``stage`` keeps what is read several times.
     """
     return _with_traits(_with_payload(_with_life(deaths, facts), facts, events, stage))
+
+
+def lying(dead: DataFrame) -> DataFrame:
+    """Rows of ``gold.dead_letters`` by the queue where they went: ``queue`` is the dead letter queue."""
+    return dead.where("dead_letter_queue IS NOT NULL").withColumn("queue", F.col("dead_letter_queue"))
 
 
 def all_deaths(
@@ -96,10 +102,9 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
 
 def _with_life(dead: DataFrame, facts: SilverFacts) -> DataFrame:
     """Add the last error that a consumer gave, and the ``deliveries``."""
-    last = F.try_element_at(F.filter("failures", lambda f: f["error"].isNotNull()), F.lit(-1))
     # the few dead are sent to where the messages are
     lives = facts.state.join(dead.select(*tables.MESSAGE_KEY), list(tables.MESSAGE_KEY), "left_semi")
-    told = lives.select(*tables.MESSAGE_KEY, last["error"].alias("error"), "deliveries")
+    told = lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries")
     return dead.drop("error").join(told, list(tables.MESSAGE_KEY), "left")
 
 
@@ -110,14 +115,12 @@ def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame, stage:
     its dead letter queue, was posted there. Elsewhere the same id in another queue can be another message.
     """
     message = ["system", "tenant", "message_id"]
-    targets = facts.policies.select(
-        *tables.QUEUE_KEY, F.transform("policies", lambda p: p["dead_letter_queue"]).alias("targets")
-    )
+    named = facts.policies.select(*tables.QUEUE_KEY, targets(F.col("policies")).alias("targets"))
     post = F.struct("posted.time", "posted.event_id", "posted.position", "posted.producer", "queue", "targets")
     posts = (
         facts.posts()
         .join(dead.select(*message), message, "left_semi")
-        .join(targets, list(tables.QUEUE_KEY), "left")
+        .join(named, list(tables.QUEUE_KEY), "left")
         .groupBy(*message)
         .agg(F.array_sort(F.collect_list(post)).alias("posts"))
     )

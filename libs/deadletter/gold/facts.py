@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from deadletter.parallel import together
 from deadletter.rules.policy import histories
+from deadletter.tables import QUEUE
 
 FRAMES = ("state", "claims", "attempts", "policies")
 
@@ -36,7 +37,7 @@ class SilverFacts:
 
     def with_post(self, messages: DataFrame) -> DataFrame:
         """Add ``post`` to rows of ``state``: their ``posted``, which on Pulsar the topic's row has."""
-        message = ["system", "tenant", "queue", "message_id"]
+        message = [*QUEUE, "message_id"]
         topics = self.posts().where("system = 'pulsar'").select(*message, F.col("posted").alias("post"))
         subscribed = messages.where("system = 'pulsar'").join(topics, message, "left")
         return messages.where("system != 'pulsar'").withColumn("post", F.col("posted")).unionByName(subscribed)
@@ -96,6 +97,11 @@ def dated(deaths: Column, deliveries: Column) -> Column:
         return F.when(death["count"] > 1, later).otherwise(death)
 
     return F.transform(deaths, put_right)
+
+
+def last_error(failures: Column) -> Column:
+    """The last error that a consumer gave; null where none gave one."""
+    return F.try_element_at(F.filter(failures, lambda f: f["error"].isNotNull()), F.lit(-1))["error"]
 
 
 def _kept(fact: Column, limit: Column) -> Column:

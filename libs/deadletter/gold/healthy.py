@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.payload import with_payload
 from deadletter.staging import Stage, as_it_is
@@ -14,7 +15,7 @@ SAMPLES = (1000, 500, 250, 100)
 """Messages of a queue that are looked at, by how many queues there are; the hashes of their ids decide which ones."""
 SAMPLE_OF_ALL = 100_000
 """Messages of all queues that are looked at, unless the smallest sample of each are more."""
-_MESSAGE = ("system", "tenant", "queue", "message_id")
+_MESSAGE = (*QUEUE, "message_id")
 
 
 def sample_of(queues: int) -> int:
@@ -50,10 +51,7 @@ def _lies_dead(dead: DataFrame) -> DataFrame:
     """The keys of the dead letters in the queues where they died, and in those where they went."""
     here = dead.select(*_MESSAGE)
     its_id = F.coalesce("dead_letter_message_id", "message_id").alias("message_id")
-    there = dead.where("dead_letter_queue IS NOT NULL").select(
-        *QUEUE[:2], F.col("dead_letter_queue").alias("queue"), its_id
-    )
-    return here.unionByName(there).distinct()
+    return here.unionByName(lying(dead).select(*QUEUE, its_id)).distinct()
 
 
 def _delivered(facts: SilverFacts) -> DataFrame:

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
-from deadletter.rules.policy import policy_at
+from deadletter.rules.policy import policy_at, targets
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 
@@ -56,9 +56,7 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
         "tenant",
         "queue",
         F.col("subscription").alias("policy_subscription"),
-        F.explode(F.array_distinct(F.transform("policies", lambda p: p["dead_letter_queue"]))).alias(
-            "dead_letter_queue"
-        ),
+        F.explode(F.array_distinct(targets(F.col("policies")))).alias("dead_letter_queue"),
     )
     default = F.expr(
         "CASE WHEN startswith(dead_letter_queue, concat(queue, '-')) AND endswith(dead_letter_queue, '-DLQ')"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, policy_at
@@ -55,10 +56,8 @@ def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) 
 
 def _lying_dead(dead: DataFrame) -> DataFrame:
     """Zaqar's dead letters by the queue where they lie, with when they expire there."""
-    there = dead.where("system = 'zaqar' AND dead_letter_queue IS NOT NULL")
-    return there.groupBy(
-        "system", "tenant", F.col("dead_letter_queue").alias("queue"), "subscription", "message_id"
-    ).agg(F.max("expires_at").alias("expires_there"))
+    there = lying(dead.where("system = 'zaqar'"))
+    return there.groupBy(*MESSAGE_KEY).agg(F.max("expires_at").alias("expires_there"))
 
 
 def claims_of(facts: SilverFacts) -> DataFrame:

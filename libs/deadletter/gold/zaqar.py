@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
-from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.policy import emptied_after, policy_at, targets
 from deadletter.staging import Stage, as_it_is
 
 _QUEUE = ["tenant", "queue"]
@@ -49,7 +49,7 @@ def replayed_queues(policies: DataFrame) -> DataFrame:
     The document does not support it (change 1), yet a claim there moves a message on, with the claim count it has.
     """
     counting = F.filter("policies", rules.counts_claims)
-    targets = F.array_except(F.transform(counting, lambda p: p["dead_letter_queue"]), F.array("queue"))
+    others = F.array_except(targets(counting), F.array("queue"))
     none = F.filter("policies", lambda p: F.lit(False))
     own = F.struct(
         F.col("queue"), F.col("policies"), (F.size(counting) > 0).alias("counts"), F.lit(False).alias("named")
@@ -61,7 +61,7 @@ def replayed_queues(policies: DataFrame) -> DataFrame:
         )
 
     told = policies.where("system = 'zaqar'").select(
-        "tenant", F.explode(F.concat(F.array(own), F.transform(targets, named))).alias("told")
+        "tenant", F.explode(F.concat(F.array(own), F.transform(others, named))).alias("told")
     )
     queues = told.groupBy("tenant", F.col("told.queue").alias("queue")).agg(
         F.flatten(F.collect_list("told.policies")).alias("policies"),
@@ -127,7 +127,7 @@ def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> 
         F.unix_micros(F.least(F.col("settled.time"), F.col("emptied"))).alias("settled"),
         F.transform("counted", lambda d: F.unix_micros(d["time"])).alias("counted"),
         F.transform("deliveries", lambda d: d["event_id"]).alias("granted"),
-        F.transform("policies", lambda p: p["dead_letter_queue"]).alias("targets"),
+        targets(F.col("policies")).alias("targets"),
     )
     grants = lives.select("tenant", "queue", "message_id", F.explode("deliveries.claim_id").alias("claim_id"))
     taken = (

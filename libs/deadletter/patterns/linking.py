@@ -34,7 +34,7 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     >>> sorted(row.pattern_key for row in pattern_keys(dead, "error").collect())
     ['$.to missing', '$.to missing', '$.to missing', 'looks healthy', 'timeout after <*>']
     """
-    said = F.length(F.trim(F.coalesce(F.col(error_col), F.lit("")))) > 0
+    said = says_something(F.col(error_col))
     grouped = group_texts(dead, error_col, masks=masks).withColumn("error_template", F.when(said, F.col("template")))
     grouped = grouped.withColumn("signature", F.when(said, F.col("signature"))).drop("template_id", "template")
     linked = F.broadcast(_linked(grouped))
@@ -43,6 +43,11 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     key = F.when(is_error, F.col("error_template")).otherwise(F.col("deviation_key"))
     added = ("signature", "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id"))
     return joined.select(*[name for name in dead.columns if name != "signature"], *added)
+
+
+def says_something(error: Column) -> Column:
+    """Whether an error is there and not blank."""
+    return F.length(F.trim(F.coalesce(error, F.lit("")))) > 0
 
 
 def pattern_id(key: Column) -> Column:

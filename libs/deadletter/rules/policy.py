@@ -85,6 +85,11 @@ def policy_at(policies: Column, time: Column) -> Column:
     return F.try_element_at(held, F.lit(-1))
 
 
+def targets(policies: Column) -> Column:
+    """The dead letter queue of each policy in a history, null where it names none."""
+    return F.transform(policies, lambda p: p["dead_letter_queue"])
+
+
 def emptied_after(policies: Column, time: Column) -> Column:
     """When the queue was first purged or deleted after ``time``; null if never."""
     later = F.filter(policies, lambda p: (p["valid_from"] > time) & p["kind"].isin("purged", "deleted"))

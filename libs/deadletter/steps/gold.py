@@ -15,7 +15,7 @@ from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
 from deadletter.gold.at_risk import at_risk, dead_letter_queues, suspects, waiting
 from deadletter.gold.collateral import collateral
-from deadletter.gold.dead_letters import all_deaths, dead_letters
+from deadletter.gold.dead_letters import all_deaths, dead_letters, lying
 from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts, each
@@ -107,18 +107,12 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
     facts = each(facts_at(lake, run.as_of, scope), lake.stage)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
-    if scope != EVERYTHING and not _targets(deaths).where(scope.outside).isEmpty():
+    if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
         raise ReachesFurther("a dead letter went where none went before")
     patterns, queues = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
     derived = patterns | queues
     _judge(run, gate, facts, derived)
     _write(run, derived)
-
-
-def _targets(deaths: DataFrame) -> DataFrame:
-    """The queues where the dead letters went."""
-    gone = deaths.where("dead_letter_queue IS NOT NULL")
-    return gone.select("system", "tenant", F.col("dead_letter_queue").alias("queue"))
 
 
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
@@ -167,7 +161,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     judged, own, open_ones = together(
         [
             lambda: lake.stage(dead_letters(deaths, facts, events, lake.stage)),
-            lambda: lake.stage(queue_profile(facts, _healthy(run, facts, known, events))),
+            lambda: lake.stage(queue_profile(facts, healthy_payloads(facts, known, events, run.sample, lake.stage))),
             lambda: lake.stage(waiting(facts, known, run.habits)),
         ]
     )
@@ -193,11 +187,6 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     }
     made = {tables.SUSPECTS: suspected, tables.QUEUE_PROFILE: own}
     return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: here.select(*tables.DEAD_LETTERS.column_names)}
-
-
-def _healthy(run: Derivation, facts: SilverFacts, known: DataFrame, events: DataFrame) -> DataFrame:
-    stage = run.lake.stage
-    return stage(healthy_payloads(facts, known, events, run.sample, stage))
 
 
 def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, Decisions]:
