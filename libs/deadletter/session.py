@@ -42,6 +42,8 @@ LOCAL = {
     "spark.buffer.pageSize": "1m",
     "spark.broadcast.blockSize": "128k",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # a run has some hundred queries: compiled ones are kept for the next run of the process
+    "spark.sql.codegen.cache.maxEntries": "5000",
 }
 JVM = (
     "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:+UseTransparentHugePages"

@@ -12,13 +12,15 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.contrast import concentrated_in, differences, examples, trend
 from deadletter.gold.decisions import NONE, Decisions
-from deadletter.gold.identity import identified
+from deadletter.gold.identity import ORDER, identified
 from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.tables import QUEUE
 
+NAMED_BY = (*ORDER, "error", "signature", "deviation_key")
+"""What a dead letter's pattern follows from, together with the other dead letters'."""
 QUIET_AFTER = timedelta(hours=24)
 """A pattern without a death for so long is quiet."""
 NEW_FOR = timedelta(hours=24)
@@ -33,12 +35,12 @@ def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask]
 
 
 def grouped(compared: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
-    """Compared dead letters with ``pattern_id``, ``kind``, ``template``, ``error_template`` and ``signature``.
+    """Compared dead letters (:data:`NAMED_BY`) with ``pattern_id``, ``kind``, ``template`` and ``error_template``.
 
     A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads ``compared``
     several times.
     """
-    keyed = pattern_keys(compared.drop("pattern_id"), "error", masks)
+    keyed = pattern_keys(compared, "error", masks)
     is_error = F.col("pattern_key").eqNullSafe(F.col("error_template"))
     return identified(keyed.withColumn("kind", F.when(is_error, "error").otherwise("payload"))).withColumnRenamed(
         "pattern_key", "template"
@@ -74,17 +76,19 @@ def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions = NONE) ->
 
 
 def poison_patterns(
+    named: DataFrame,
     dead: DataFrame,
     profiles: DataFrame,
     as_of: datetime,
     decisions: Decisions = NONE,
     masks: Sequence[Mask] = MASKS,
 ) -> DataFrame:
-    """Rows of ``gold.poison_patterns`` from all dead letters with ``kind`` and ``template``.
+    """Rows of ``gold.poison_patterns``.
 
-    ``profiles`` are rows of ``control.queue_profile``.
+    ``dead`` are all rows of ``gold.dead_letters``, ``named`` the same ones :func:`grouped` and decided about,
+    ``profiles`` rows of ``control.queue_profile``.
     """
-    counted = dead.groupBy("pattern_id").agg(
+    counted = named.groupBy("pattern_id").agg(
         F.min("template").alias("template"),
         F.min("kind").alias("kind"),
         F.min("part_of").alias("part_of"),

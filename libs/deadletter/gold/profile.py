@@ -20,13 +20,19 @@ def queue_profile(facts: SilverFacts, healthy: DataFrame) -> DataFrame:
     return _of_payloads(healthy).unionByName(_of_people(facts)).select(*tables.QUEUE_PROFILE.column_names)
 
 
-def usual(profiles: DataFrame) -> DataFrame:
-    """What is usual in each queue and in all, see :func:`deadletter.patterns.profile.profile_of`."""
+def usual(own: DataFrame, profiles: DataFrame) -> DataFrame:
+    """What is usual in each queue of ``own`` and in all of ``profiles``, rows of ``control.queue_profile`` both; see
+    :func:`deadletter.patterns.profile.profile_of`."""
+    everywhere = profile_of(_counted(profiles))
+    here = profile_of(_counted(own), QUEUE).where("NOT everywhere")
+    return here.unionByName(everywhere, allowMissingColumns=True)
+
+
+def _counted(profiles: DataFrame) -> DataFrame:
     said = profiles.where("what IN ('path', 'kind', 'value')")
-    counted = said.select(
+    return said.select(
         *QUEUE, "what", F.col("name").alias("path"), F.col("value").alias("word"), F.col("messages").alias("n")
     )
-    return profile_of(counted, QUEUE)
 
 
 def _of_payloads(healthy: DataFrame) -> DataFrame:

@@ -45,25 +45,33 @@ class Scope:
         >>> Scope().inside, Scope(frozenset()).inside
         ('true', 'false')
         """
-        if self.queues is None:
-            return "true"
-        by_tenant = defaultdict(set)
-        for system, tenant, queue in self.queues:
-            by_tenant[system, tenant].add(queue)
-        return " OR ".join(_of_tenant(*at, queues) for at, queues in sorted(by_tenant.items())) or "false"
+        return self._predicate("queue")
 
     @property
     def outside(self) -> str:
         """The rows of all other queues."""
         return f"NOT ({self.inside})"
 
+    @property
+    def receives(self) -> str:
+        """The dead letters that went to these queues, whichever queue they died in."""
+        return self._predicate("dead_letter_queue")
+
+    def _predicate(self, column: str) -> str:
+        if self.queues is None:
+            return "true"
+        by_tenant = defaultdict(set)
+        for system, tenant, queue in self.queues:
+            by_tenant[system, tenant].add(queue)
+        return " OR ".join(_of_tenant(*at, column, queues) for at, queues in sorted(by_tenant.items())) or "false"
+
 
 EVERYTHING = Scope()
 
 
-def _of_tenant(system: str, tenant: str, queues: set[str]) -> str:
+def _of_tenant(system: str, tenant: str, column: str, queues: set[str]) -> str:
     whole = f"system = {sql_string(system)} AND tenant = {sql_string(tenant)}"
-    named = f" AND queue IN ({', '.join(sql_string(queue) for queue in sorted(queues))})"
+    named = f" AND {column} IN ({', '.join(sql_string(queue) for queue in sorted(queues))})"
     return f"({whole}{'' if EVERY in queues else named})"
 
 

@@ -47,9 +47,12 @@ def deviations(
     $.to missing ['$.to is missing']
     looks healthy []
     """
-    compared = _with_yardstick(dead, profiles, by)
-    wrong = compared.withColumn("_facts", facts(F.col(payload_col))).withColumn(
-        "_wrong", _top_most(_wrong(F.col("_facts"), F.col("_usual"), masks))
+    compared = _with_yardstick(dead, profiles, by).withColumn("_facts", facts(F.col(payload_col)))
+    # each in a column of its own: inside a function of arrays an expression is computed again for every element
+    wrong = (
+        compared.withColumn("_odd", F.array_except("_facts", F.col("_usual.usual")))
+        .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_usual"), masks))
+        .withColumn("_wrong", _top_most(F.col("_wrong")))
     )
     incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col)))
     words = F.array_distinct(F.transform("_wrong", lambda w: w["key"]))
@@ -75,18 +78,17 @@ def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> 
     return compared.join(F.broadcast(own), same, "left").withColumn("_usual", F.coalesce("_own", "_all"))
 
 
-def _wrong(said: Column, usual: Column, masks: Sequence[Mask]) -> Column:
-    """All departures of one message: ``array<struct<path, rank, key, sentence>>``."""
-    broken = F.filter(said, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE) & _unusual(f, usual))
+def _wrong(said: Column, odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
+    """All departures of one message that says ``said``, of which ``odd`` is not usual: ``array<struct<path, rank, key,
+    sentence>>``."""
+    broken = F.filter(odd, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE))
     whole = _told(broken, lambda f: (f["word"], F.concat(F.lit("the payload is "), f["word"])))
-    inside = F.concat(
-        _new(said, usual), _missing(said, usual), _other_kind(said, usual), _other_value(said, usual, masks)
-    )
-    return F.when(F.size(broken) > 0, whole).otherwise(F.concat(inside, _encoding(said, usual), _length(said, usual)))
+    inside = F.concat(_new(odd), _missing(said, usual), _other_kind(odd, usual), _other_value(odd, usual, masks))
+    return F.when(F.size(broken) > 0, whole).otherwise(F.concat(inside, _encoding(odd), _length(odd, usual)))
 
 
-def _new(said: Column, usual: Column) -> Column:
-    paths = F.filter(said, lambda f: (f["what"] == "path") & _unusual(f, usual))
+def _new(odd: Column) -> Column:
+    paths = F.filter(odd, lambda f: f["what"] == "path")
     return _told(paths, lambda f: (F.lit("new"), F.concat(f["path"], F.lit(" is not in healthy messages"))))
 
 
@@ -94,13 +96,13 @@ def _missing(said: Column, usual: Column) -> Column:
     paths = F.transform(F.filter(said, lambda f: f["what"] == "path"), lambda f: f["path"])
     objects = F.filter(said, lambda f: (f["what"] == "kind") & (f["word"] == "object"))
     there = F.transform(objects, lambda f: f["path"])
-    gone = F.filter(usual["required"], lambda p: ~F.array_contains(paths, p) & F.array_contains(there, parent_of(p)))
+    gone = F.filter(F.array_except(usual["required"], paths), lambda p: F.array_contains(there, parent_of(p)))
     told = F.transform(gone, lambda p: F.struct(F.lit("path").alias("what"), p.alias("path"), F.lit("").alias("word")))
     return _told(told, lambda f: (F.lit("missing"), F.concat(f["path"], F.lit(" is missing"))))
 
 
-def _other_kind(said: Column, usual: Column) -> Column:
-    kinds = F.filter(said, lambda f: (f["what"] == "kind") & f["path"].startswith(WHOLE) & _unusual(f, usual))
+def _other_kind(odd: Column, usual: Column) -> Column:
+    kinds = F.filter(odd, lambda f: (f["what"] == "kind") & f["path"].startswith(WHOLE))
 
     def told(f: Column) -> tuple[Column, Column]:
         instead = F.filter(usual["usual"], lambda u: (u["what"] == "kind") & (u["path"] == f["path"]))
@@ -110,11 +112,8 @@ def _other_kind(said: Column, usual: Column) -> Column:
     return _told(kinds, told, rank=1)
 
 
-def _other_value(said: Column, usual: Column, masks: Sequence[Mask]) -> Column:
-    values = F.filter(
-        said,
-        lambda f: (f["what"] == "value") & F.array_contains(usual["vocabularies"], f["path"]) & _unusual(f, usual),
-    )
+def _other_value(odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
+    values = F.filter(odd, lambda f: (f["what"] == "value") & F.array_contains(usual["vocabularies"], f["path"]))
 
     def told(f: Column) -> tuple[Column, Column]:
         # the value goes into keys and reports: nobody's address or secret may travel with it
@@ -124,22 +123,16 @@ def _other_value(said: Column, usual: Column, masks: Sequence[Mask]) -> Column:
     return _told(values, told, rank=2, sign=" = ")
 
 
-def _encoding(said: Column, usual: Column) -> Column:
-    other = F.filter(said, lambda f: (f["what"] == "kind") & (f["path"] == "encoding") & _unusual(f, usual))
+def _encoding(odd: Column) -> Column:
+    other = F.filter(odd, lambda f: (f["what"] == "kind") & (f["path"] == "encoding"))
     return _told(other, lambda f: (f["word"], F.concat(F.lit("the text has "), f["word"])))
 
 
-def _length(said: Column, usual: Column) -> Column:
-    def powers(of: Column) -> Column:
-        lengths = F.filter(of, lambda f: (f["what"] == "kind") & (f["path"] == "length"))
-        return F.array_max(F.transform(lengths, lambda f: f["word"].cast("int")))
-
-    longer = F.filter(said, lambda f: (f["path"] == "length") & (powers(said) >= powers(usual["usual"]) + TOO_LONG))
+def _length(odd: Column, usual: Column) -> Column:
+    lengths = F.filter(usual["usual"], lambda u: (u["what"] == "kind") & (u["path"] == "length"))
+    longest = F.array_max(F.transform(lengths, lambda u: u["word"].cast("int")))
+    longer = F.filter(odd, lambda f: (f["path"] == "length") & (f["word"].cast("int") >= longest + TOO_LONG))
     return _told(longer, lambda f: (F.lit("too long"), F.lit("the payload is much longer than healthy ones")))
-
-
-def _unusual(fact: Column, usual: Column) -> Column:
-    return ~F.array_contains(usual["usual"], fact)
 
 
 def _told(found: Column, tell: Callable[[Column], tuple[Column, Column]], rank: int = 0, sign: str = " ") -> Column:

@@ -35,17 +35,12 @@ def leaves(payload: Column) -> Column:
     $.to.mail text a#@b.example
     """
     root = F.try_parse_json(F.when(F.length(payload) <= LONGEST_PAYLOAD, payload))
-    start = F.array(F.struct(F.lit(WHOLE).alias("path"), root.alias("v")))
-    nodes = F.aggregate(
-        F.sequence(F.lit(1), F.lit(DEPTH)),
-        F.struct(start.alias("edge"), start.alias("seen")),
-        _one_level_deeper,
-        lambda found: found["seen"],
+    # an array of one: what is mentioned again inside a function of arrays would be parsed again
+    found = F.transform(F.array(root), _leaves_of)[0]
+    whole = F.struct(
+        F.lit(WHOLE).alias("path"), not_json(payload).alias("kind"), F.lit(None).cast("string").alias("value")
     )
-    found = F.transform(nodes, lambda n: F.struct(n["path"], kind(n["v"]).alias("kind"), _value(n["v"]).alias("value")))
-    nothing = F.lit(None).cast("string").alias("value")
-    whole = F.array(F.struct(F.lit(WHOLE).alias("path"), not_json(payload).alias("kind"), nothing))
-    return F.when(root.isNull(), whole).otherwise(F.array_sort(F.array_distinct(found)))
+    return F.coalesce(found, F.array(whole))
 
 
 def not_json(payload: Column) -> Column:
@@ -59,28 +54,6 @@ def not_json(payload: Column) -> Column:
         .when(opened & ~closed, "truncated")
         .when(opened, "broken")
         .otherwise("plain text")
-    )
-
-
-def kind(value: Column) -> Column:
-    """What a variant holds, in words: ``object``, ``array``, ``null``, ``number``, ``ISO time``, ..."""
-    schema = F.schema_of_variant(value)
-    text = F.try_variant_get(value, "$", "string")
-    text_kind = (
-        F.when(F.trim(text) == "", "empty text")
-        .when(text.rlike("^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"), "ISO time")
-        .when(text.rlike("^[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])"), "date")
-        .when(text.rlike("^[+-]?[0-9]+([.,][0-9]+)?$"), "number as text")
-        .otherwise("text")
-    )
-    return (
-        F.when(value.isNull() | (schema == "VOID"), "null")
-        .when(schema.startswith("OBJECT"), "object")
-        .when(schema.startswith("ARRAY"), "array")
-        .when(schema == "STRING", text_kind)
-        .when(schema == "BOOLEAN", "true or false")
-        .when(F.try_variant_get(value, "$", "double") < 0, "negative number")
-        .otherwise("number")
     )
 
 
@@ -119,31 +92,86 @@ def shape(payload: Column) -> Column:
     return F.concat_ws("; ", F.array_join(paths, ", "), encoding(payload), size)
 
 
+def _leaves_of(root: Column) -> Column:
+    """The leaves of a variant; null for none."""
+    start = F.array(_node(F.lit(WHOLE), root))
+    nodes = F.aggregate(
+        F.sequence(F.lit(1), F.lit(DEPTH)),
+        F.transform(F.array(start), lambda at: F.struct(at.alias("edge"), at.alias("seen")))[0],
+        _one_level_deeper,
+        lambda found: found["seen"],
+    )
+    told = F.transform(F.transform(nodes, _read), _told)
+    return F.when(root.isNotNull(), F.sort_array(F.array_distinct(told)))
+
+
+def _node(path: Column, value: Column) -> Column:
+    """A place in a payload: ``struct<path, v, schema>``. Functions of arrays are interpreted, and an expression that is
+    mentioned again is computed again: so each step keeps what the next ones ask for more than once."""
+    return F.struct(path.alias("path"), value.alias("v"), F.schema_of_variant(value).alias("schema"))
+
+
 def _one_level_deeper(found: Column, _level: Column) -> Column:
     below = F.flatten(F.transform(found["edge"], _children))
     return F.struct(below.alias("edge"), F.concat(found["seen"], below).alias("seen"))
 
 
 def _children(node: Column) -> Column:
-    schema = F.schema_of_variant(node["v"])
     # a key with digits in it is often an id: one path for all of them
     members = F.transform(
         F.slice(F.map_entries(F.try_variant_get(node["v"], "$", "map<string,variant>")), 1, WIDTH),
-        lambda e: F.struct(
-            F.concat(node["path"], F.lit("."), F.regexp_replace(e["key"], "[0-9]+", "#")).alias("path"),
-            e["value"].alias("v"),
-        ),
+        lambda e: _node(F.concat(node["path"], F.lit("."), F.regexp_replace(e["key"], "[0-9]+", "#")), e["value"]),
     )
     elements = F.transform(
         F.slice(F.try_variant_get(node["v"], "$", "array<variant>"), 1, WIDTH),
-        lambda e: F.struct(F.concat(node["path"], F.lit("[]")).alias("path"), e.alias("v")),
+        lambda e: _node(F.concat(node["path"], F.lit("[]")), e),
     )
-    return F.when(schema.startswith("OBJECT"), members).when(schema.startswith("ARRAY"), elements).otherwise(F.array())
+    return (
+        F.when(node["schema"].startswith("OBJECT"), members)
+        .when(node["schema"].startswith("ARRAY"), elements)
+        .otherwise(F.array())
+    )
 
 
-def _value(value: Column) -> Column:
-    text = F.try_variant_get(value, "$", "string")
+def _read(node: Column) -> Column:
+    """A node with what it holds if that is one value: ``struct<path, schema, text, number>``."""
+    one = ~(node["schema"].startswith("OBJECT") | node["schema"].startswith("ARRAY"))
+    numeric = one & ~node["schema"].isin("STRING", "BOOLEAN", "VOID")
+    return F.struct(
+        node["path"].alias("path"),
+        node["schema"].alias("schema"),
+        F.when(one, F.try_variant_get(node["v"], "$", "string")).alias("text"),
+        F.when(numeric, F.try_variant_get(node["v"], "$", "double")).alias("number"),
+    )
+
+
+def _told(read: Column) -> Column:
+    return F.struct(read["path"].alias("path"), _kind(read).alias("kind"), _value(read).alias("value"))
+
+
+def _kind(read: Column) -> Column:
+    """What a value is, in words: ``object``, ``array``, ``null``, ``number``, ``ISO time``, ..."""
+    schema, text = read["schema"], read["text"]
+    text_kind = (
+        F.when(F.trim(text) == "", "empty text")
+        .when(text.rlike("^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"), "ISO time")
+        .when(text.rlike("^[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])"), "date")
+        .when(text.rlike("^[+-]?[0-9]+([.,][0-9]+)?$"), "number as text")
+        .otherwise("text")
+    )
+    return (
+        F.when(schema.isNull() | (schema == "VOID"), "null")
+        .when(schema == "STRING", text_kind)
+        .when(schema.startswith("OBJECT"), "object")
+        .when(schema.startswith("ARRAY"), "array")
+        .when(schema == "BOOLEAN", "true or false")
+        .when(read["number"] < 0, "negative number")
+        .otherwise("number")
+    )
+
+
+def _value(read: Column) -> Column:
+    text = read["text"]
     word = F.when(F.length(text) <= LONGEST_VALUE, F.regexp_replace(text, "[0-9]+", "#"))
-    small = F.when(F.abs(F.try_variant_get(value, "$", "double")) < 1000, text)
-    schema = F.schema_of_variant(value)
-    return F.when(schema == "STRING", word).when(schema == "BIGINT", small)
+    small = F.when(F.abs(read["number"]) < 1000, text)
+    return F.when(read["schema"] == "STRING", word).when(read["schema"] == "BIGINT", small)

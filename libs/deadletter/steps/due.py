@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, __version__, tables
+from deadletter.gates.suites import load_all
 from deadletter.gold.healthy import sample_of
 from deadletter.gold.scope import EVERYTHING, Scope, affected
 from deadletter.lake import Lake, Progress, digest
+from deadletter.parallel import together
 from deadletter.patterns.masks import Mask
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import QUEUE
@@ -33,7 +37,7 @@ def sources_of(
         "decisions": decisions_version(lake),
         "masks": digest(masks),
         "habits": digest(habits),
-        "rules": digest((RULES_VERSION, __version__)),
+        "rules": digest((RULES_VERSION, __version__, load_all())),
         "sample": sample_size(lake, as_of),
         WRITING: 0,
     }
@@ -58,8 +62,12 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
     changed = lake.read(tables.QUEUE_CHANGES).where(new)
     turned = lake.read(tables.QUEUE_OUTLOOK).where((F.col("next_change") <= F.lit(as_of)) | F.col("borrows"))
-    names = [[tuple(row) for row in found.select(*QUEUE).distinct().collect()] for found in (changed, turned)]
-    return affected(names[0], _links(lake), names[1])
+    first, links, second = together([partial(_queues, changed), partial(_links, lake), partial(_queues, turned)])
+    return affected(first, links, second)
+
+
+def _queues(rows: DataFrame) -> list[tuple[str, str, str]]:
+    return [tuple(row) for row in rows.select(*QUEUE).distinct().collect()]
 
 
 def _links(lake: Lake) -> list[tuple[str, str, str, str]]:

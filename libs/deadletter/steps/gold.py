@@ -23,7 +23,7 @@ from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_payloads
 from deadletter.gold.identity import decided
 from deadletter.gold.outlook import outlook
-from deadletter.gold.patterns import compare_payloads, grouped, poison_patterns
+from deadletter.gold.patterns import NAMED_BY, compare_payloads, grouped, poison_patterns
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.gold.survival import delivery_survival
@@ -38,7 +38,7 @@ from deadletter.session import tune
 from deadletter.steps.due import WRITING, due, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
-from deadletter.tables import Table
+from deadletter.tables import MESSAGE_KEY, Table
 from deadletter.triage import current_names, former_ids, standing_decisions
 
 WHOLE = (tables.AT_RISK, tables.POISON_PATTERNS, tables.PATTERN_ALIASES)
@@ -68,6 +68,13 @@ class Derivation:
         if self.scope == EVERYTHING:
             return rows
         return rows.unionByName(self.lake.read(table).where(self.scope.outside))
+
+    def with_dead_from_others(self, deaths: DataFrame) -> DataFrame:
+        """The deaths together with the dead letters that lie in these queues and died in others."""
+        if self.scope == EVERYTHING:
+            return deaths
+        others = self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).where(self.scope.receives)
+        return deaths.unionByName(others)
 
 
 def derive(
@@ -116,14 +123,13 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
 
 
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
-    """Judge the tables as they will be."""
-    whole = {
-        table: rows if table in WHOLE else run.with_others(rows, table)
-        for table, rows in derived.items()
-        if table.layer == "gold"
-    }
-    messages = facts.state if run.scope == EVERYTHING else run.lake.read(tables.MESSAGE_STATE)
-    judge(gate, whole, {tables.MESSAGE_STATE.full_name: messages})
+    """Judge the rows that will be written: the other queues' were judged when they were."""
+    gold = {table: rows for table, rows in derived.items() if table.layer == "gold"}
+    whole = {table: rows for table, rows in gold.items() if table in WHOLE}
+    here = {table: rows for table, rows in gold.items() if table not in WHOLE}
+    read_here = {table.full_name: rows for table, rows in gold.items()} | {tables.MESSAGE_STATE.full_name: facts.state}
+    dead = {tables.DEAD_LETTERS.full_name: run.with_others(derived[tables.DEAD_LETTERS], tables.DEAD_LETTERS)}
+    together([partial(judge, gate, here, read_here), partial(judge, gate, whole, read_here | dead)])
 
 
 def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
@@ -157,7 +163,7 @@ def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Tabl
 def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame]:
     """The dead letters with their patterns, and the tables about these, computed."""
     lake, events = run.lake, run.lake.read(tables.QUEUE_EVENTS)
-    known = run.with_others(deaths, tables.DEAD_LETTERS)
+    known = run.with_dead_from_others(deaths)
     judged, own, open_ones = together(
         [
             lambda: lake.stage(dead_letters(deaths, facts, events, lake.stage)),
@@ -168,40 +174,44 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     there = "" if run.scope == EVERYTHING else " there"
     tell(f"gold: {judged.count():,} dead letters{there}; patterns, queue health, delivery survival, discrepancies")
     profiles = run.with_others(own, tables.QUEUE_PROFILE)
-    yardstick = lake.stage(usual(profiles))
-    suspected, (dead, names, decisions) = together(
+    yardstick = lake.stage(usual(own, profiles))
+    suspected, (dead, named, names, decisions) = together(
         [
             lambda: lake.stage(suspects(open_ones, facts, known, yardstick, events, run.masks, lake.stage)),
             lambda: _named(run, compare_payloads(judged, yardstick, run.masks)),
         ]
     )
-    if run.scope != EVERYTHING and not dead.where("known_as != pattern_id").isEmpty():
+    if run.scope != EVERYTHING and not named.where("known_as != pattern_id").isEmpty():
         raise ReachesFurther("a pattern of other queues has another id now")
-    here = dead.where(run.scope.inside)
+    members = run.with_others(dead, tables.DEAD_LETTERS)
     derived = {
-        tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), dead),
-        tables.POISON_PATTERNS: partial(poison_patterns, dead, profiles, run.as_of, decisions, run.masks),
-        tables.COLLATERAL: partial(collateral, facts, here),
+        tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
+        tables.POISON_PATTERNS: partial(poison_patterns, named, members, profiles, run.as_of, decisions, run.masks),
+        tables.COLLATERAL: partial(collateral, facts, dead),
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
-        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, here, own, dead_letter_queues(facts, known), run.as_of),
+        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, dead, own, dead_letter_queues(facts, known), run.as_of),
     }
-    made = {tables.SUSPECTS: suspected, tables.QUEUE_PROFILE: own}
-    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: here.select(*tables.DEAD_LETTERS.column_names)}
+    made = {tables.SUSPECTS: suspected, tables.QUEUE_PROFILE: own, tables.DEAD_LETTERS: dead}
+    return stage_all(lake, derived) | made
 
 
-def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, Decisions]:
-    """All dead letters with their patterns, the names that patterns had before, and what people decided.
+def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame, Decisions]:
+    """The compared dead letters with their patterns; what names the patterns of all dead letters; the names that
+    patterns had before; and what people decided.
 
     Those of other queues are in ``known_as`` by the pattern that they have had.
     """
     stage = run.lake.stage
-    signed = add_signature(compared.drop("signature"), "error", run.masks, stage)
-    signed = signed.withColumn("known_as", F.lit(None).cast("string"))
+    signed = stage(add_signature(compared.drop("signature", "pattern_id"), "error", run.masks, stage))
+    own = signed.select(*NAMED_BY, F.lit(None).cast("string").alias("known_as"))
     if run.scope != EVERYTHING:
         others = run.lake.read(tables.DEAD_LETTERS).where(run.scope.outside)
         others = others.withColumns({"signature": F.coalesce("signature", F.lit("")), "known_as": F.col("pattern_id")})
-        signed = stage(signed.unionByName(others))
-    found = stage(grouped(signed, run.masks))
+        own = stage(own.unionByName(others.select(*NAMED_BY, "known_as")))
+    found = stage(grouped(own, run.masks))
     names = stage(former_ids(run.lake, found))
     decisions = standing_decisions(run.lake, names, run.as_of)
-    return stage(decided(found, decisions)), names, decisions
+    named = stage(decided(found, decisions))
+    told = named.where(run.scope.inside).select(*MESSAGE_KEY, "pattern_id", "signature")
+    dead = stage(signed.drop("signature").join(told, list(MESSAGE_KEY)).select(*tables.DEAD_LETTERS.column_names))
+    return dead, named, names, decisions

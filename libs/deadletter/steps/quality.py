@@ -71,7 +71,6 @@ def stage_all(lake: Lake, frames: Mapping[Table, Callable[[], DataFrame]]) -> di
     return dict(zip(frames, staged, strict=True))
 
 
-def judge(gate: Gate, frames: Mapping[Table, DataFrame], others: Mapping[str, DataFrame]) -> None:
-    """Judge derived tables, all before any is written. ``others``: what queries read, by full name."""
-    known = {table.full_name: frame for table, frame in frames.items()} | dict(others)
+def judge(gate: Gate, frames: Mapping[Table, DataFrame], known: Mapping[str, DataFrame]) -> None:
+    """Judge derived tables, all before any is written. ``known``: what queries read, by full name."""
     together(partial(gate.check, frame, table, known) for table, frame in frames.items())
