@@ -168,6 +168,10 @@ class Lake:
         """The newest note of ``step``; ``None`` before its first."""
         return self.all_progress().get(step)
 
+    def last_noted(self) -> float:
+        """When a step was last noted, in seconds since 1970; 0 before that, and in a catalog."""
+        return 0 if self.catalog else max((path.stat().st_mtime for path in self._commits(PROGRESS)), default=0)
+
     def note_progress(self, step: str, version: int, as_of: datetime | None) -> None:
         """Note that ``step`` holds everything of its source up to ``version``."""
         self.note_all({step: Progress(version, as_of)})

@@ -13,10 +13,12 @@ from deadletter import tables
 from deadletter.gold.contrast import concentrated_in, differences, examples, trend
 from deadletter.gold.decisions import NONE, Decisions
 from deadletter.gold.identity import ORDER, identified
+from deadletter.parallel import together
 from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.patterns.masks import MASKS, Mask
+from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE
 
 NAMED_BY = (*ORDER, "error", "signature", "deviation_key")
@@ -82,11 +84,12 @@ def poison_patterns(
     as_of: datetime,
     decisions: Decisions = NONE,
     masks: Sequence[Mask] = MASKS,
+    stage: Stage = as_it_is,
 ) -> DataFrame:
     """Rows of ``gold.poison_patterns``.
 
     ``dead`` are all rows of ``gold.dead_letters``, ``named`` the same ones :func:`grouped` and decided about,
-    ``profiles`` rows of ``control.queue_profile``.
+    ``profiles`` rows of ``control.queue_profile``. ``stage`` keeps the parts, which are made several at a time.
     """
     counted = named.groupBy("pattern_id").agg(
         F.min("template").alias("template"),
@@ -97,7 +100,14 @@ def poison_patterns(
         F.max("dead_lettered_at").alias("last_seen"),
         F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
     )
-    parts = (examples(dead), differences(dead), concentrated_in(dead, profiles), trend(dead))
+    parts = together(
+        [
+            lambda: stage(concentrated_in(dead, profiles)),
+            lambda: stage(examples(dead)),
+            lambda: stage(differences(dead)),
+            lambda: stage(trend(dead)),
+        ]
+    )
     whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), parts, counted)
     empty = {
         name: F.coalesce(name, F.array().cast(tables.POISON_PATTERNS.type_of(name)))

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.patterns.deviation import HEALTHY
-from deadletter.patterns.grouping import group_texts
+from deadletter.patterns.grouping import add_signature, group_texts
 from deadletter.patterns.masks import MASKS, Mask
 
 TOGETHER = 0.8
@@ -34,15 +34,27 @@ def pattern_keys(dead: DataFrame, error_col: str, masks: Sequence[Mask] = MASKS)
     >>> sorted(row.pattern_key for row in pattern_keys(dead, "error").collect())
     ['$.to missing', '$.to missing', '$.to missing', 'looks healthy', 'timeout after <*>']
     """
-    said = says_something(F.col(error_col))
-    grouped = group_texts(dead, error_col, masks=masks).withColumn("error_template", F.when(said, F.col("template")))
-    grouped = grouped.withColumn("signature", F.when(said, F.col("signature"))).drop("template_id", "template")
-    linked = F.broadcast(_linked(grouped))
-    joined = grouped.join(linked, ["error_template", "deviation_key"], "left")
+    signed = dead if "signature" in dead.columns else add_signature(dead, error_col, masks)
+    signed = signed.withColumn("signature", F.when(says_something(F.col(error_col)), F.col("signature")))
+    # however many dead letters there are, they say few different things
+    said = signed.groupBy("signature", "deviation_key").agg(F.count("*").alias("count"))
+    keyed = _keyed(group_texts(said.where("signature IS NOT NULL"), "signature"), said)
+    same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in ("signature", "deviation_key")]
+    added = ("signature", "error_template", "pattern_key", pattern_id(F.col("pattern_key")).alias("pattern_id"))
+    kept = [name for name in dead.columns if name != "signature"]
+    return signed.join(F.broadcast(keyed), same, "left").select(*kept, *added)
+
+
+def _keyed(grouped: DataFrame, said: DataFrame) -> DataFrame:
+    """Each pair of ``signature`` and ``deviation_key`` in ``said`` as ``_signature`` and ``_deviation_key``, with
+    ``error_template`` and ``pattern_key``; ``grouped`` are those with a signature, by their ``template``."""
+    templates = grouped.select("signature", F.col("template").alias("error_template")).distinct()
+    told = said.join(templates, "signature", "left")
+    linked = told.join(_linked(told), ["error_template", "deviation_key"], "left")
     is_error = F.col("error_template").isNotNull() & F.col("linked").isNull()
     key = F.when(is_error, F.col("error_template")).otherwise(F.col("deviation_key"))
-    added = ("signature", "error_template", key.alias("pattern_key"), pattern_id(key).alias("pattern_id"))
-    return joined.select(*[name for name in dead.columns if name != "signature"], *added)
+    pair = [F.col(name).alias(f"_{name}") for name in ("signature", "deviation_key")]
+    return linked.select(*pair, "error_template", key.alias("pattern_key"))
 
 
 def says_something(error: Column) -> Column:
@@ -55,8 +67,10 @@ def pattern_id(key: Column) -> Column:
     return F.substring(F.sha2(key, 256), 1, 16)
 
 
-def _linked(grouped: DataFrame) -> DataFrame:
-    pairs = grouped.where("error_template IS NOT NULL").groupBy("error_template", "deviation_key").count()
+def _linked(told: DataFrame) -> DataFrame:
+    """The pairs of ``error_template`` and ``deviation_key`` that come together."""
+    pairs = told.where("error_template IS NOT NULL").groupBy("error_template", "deviation_key")
+    pairs = pairs.agg(F.sum("count").alias("count"))
     of_error = F.sum("count").over(Window.partitionBy("error_template"))
     of_deviation = F.sum("count").over(Window.partitionBy("deviation_key"))
     return (

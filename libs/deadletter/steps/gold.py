@@ -186,7 +186,9 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     members = run.with_others(dead, tables.DEAD_LETTERS)
     derived = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
-        tables.POISON_PATTERNS: partial(poison_patterns, named, members, profiles, run.as_of, decisions, run.masks),
+        tables.POISON_PATTERNS: partial(
+            poison_patterns, named, members, profiles, run.as_of, decisions, run.masks, lake.stage
+        ),
         tables.COLLATERAL: partial(collateral, facts, dead),
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
         tables.QUEUE_OUTLOOK: partial(outlook, open_ones, dead, own, dead_letter_queues(facts, known), run.as_of),
