@@ -135,14 +135,21 @@ class Lake:
         """The bytes of the table's newest version."""
         return self.spark.sql(f"DESCRIBE DETAIL {self.identifier(table)}").select("sizeInBytes").first()[0]
 
+    def appended_bytes(self, table: Table, version: int) -> int:
+        """The bytes that were appended after ``version``; the table is append-only."""
+        newer = self.version(table) - version
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT {max(newer, 0)}")
+        written = F.sum(F.col("operationMetrics")["numOutputBytes"].cast("bigint"))
+        return history.select(written).first()[0] or 0
+
     def appended_since(self, table: Table, version: int) -> DataFrame:
         """Return the rows appended after ``version``; the table is append-only."""
         function = "table_changes" if self.catalog else "table_changes_by_path"
         changes = f"{function}({sql_string(self._place(table))}, {version + 1})"
         return self.spark.sql(f"SELECT * FROM {changes} WHERE _change_type = 'insert'").select(*table.column_names)
 
-    def append_stream(self, df: DataFrame, table: Table, checkpoint: str) -> int:
-        """Append what a stream has now, exactly once, and wait for its end; returns how many rows it read."""
+    def append_stream(self, df: DataFrame, table: Table, checkpoint: str) -> None:
+        """Append what a stream has now, exactly once, and wait for its end."""
         writer = (
             conform(df, table)
             .writeStream.format("delta")
@@ -150,10 +157,7 @@ class Lake:
             .trigger(availableNow=True)
         )
         try:
-            query = (writer.toTable if self.catalog else writer.start)(self._place(table))
-            query.awaitTermination()
-            # over Spark Connect only the sources of a batch have their counts
-            return sum(source.numInputRows or 0 for batch in query.recentProgress for source in batch.sources)
+            (writer.toTable if self.catalog else writer.start)(self._place(table)).awaitTermination()
         except PySparkException as error:
             raise DeadletterError(f"{table.full_name}: {first_line(error)}") from error
 
@@ -167,10 +171,6 @@ class Lake:
     def progress(self, step: str) -> Progress | None:
         """The newest note of ``step``; ``None`` before its first."""
         return self.all_progress().get(step)
-
-    def last_noted(self) -> float:
-        """When a step was last noted, in seconds since 1970; 0 before that, and in a catalog."""
-        return 0 if self.catalog else max((path.stat().st_mtime for path in self._commits(PROGRESS)), default=0)
 
     def note_progress(self, step: str, version: int, as_of: datetime | None) -> None:
         """Note that ``step`` holds everything of its source up to ``version``."""

@@ -55,10 +55,10 @@ QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
 """Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.warmup`: Spark starts in half the time."""
-TINY_BATCH = 8 << 20
-"""Compressed bytes of events up to which compiling a query costs more than interpreting it."""
-SMALL_BATCH = 128 << 20
-"""Compressed bytes of events up to which planning a query again costs more than the work."""
+TINY_BATCH = 4 << 20
+"""Bytes of events, as bronze holds them, up to which compiling a query costs more than interpreting it."""
+SMALL_BATCH = 32 << 20
+"""Bytes of events, as bronze holds them, up to which planning a query again costs more than the work."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 LARGE = COMPILED | {
     "spark.sql.adaptive.enabled": "true",

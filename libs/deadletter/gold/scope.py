@@ -14,15 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deadletter.rules.rabbitmq import EVERY
-from deadletter.sqltext import sql_string
+from deadletter.sqltext import MOST, Queue, of_queues
 
-Queue = tuple[str, str, str]
-"""System, tenant, queue; :data:`EVERY` in place of the queue: all of the tenant."""
 Link = tuple[str, str, str, str]
 """System, tenant, queue, and a dead letter queue of it at any time."""
-
-MOST = 5000
-"""Queues that a scope names; so many more are nearly all, and a query that names them is slow to plan."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +33,10 @@ class Scope:
 
     @property
     def inside(self) -> str:
-        """The rows of these queues, as a SQL predicate of literals: only such predicates let Delta skip files.
+        """The rows of these queues, as a SQL predicate.
 
-        >>> Scope(frozenset({("zaqar", "p", "a"), ("zaqar", "p", "b"), ("pulsar", "t/n", EVERY)})).inside
-        "(system = 'pulsar' AND tenant = 't/n') OR (system = 'zaqar' AND tenant = 'p' AND queue IN ('a', 'b'))"
-        >>> Scope().inside, Scope(frozenset()).inside
-        ('true', 'false')
+        >>> Scope(frozenset({("zaqar", "p", "a")})).inside, Scope().inside
+        ("(system = 'zaqar' AND tenant = 'p' AND queue IN ('a'))", 'true')
         """
         return self._predicate("queue")
 
@@ -58,21 +51,10 @@ class Scope:
         return self._predicate("dead_letter_queue")
 
     def _predicate(self, column: str) -> str:
-        if self.queues is None:
-            return "true"
-        by_tenant = defaultdict(set)
-        for system, tenant, queue in self.queues:
-            by_tenant[system, tenant].add(queue)
-        return " OR ".join(_of_tenant(*at, column, queues) for at, queues in sorted(by_tenant.items())) or "false"
+        return "true" if self.queues is None else of_queues(self.queues, column)
 
 
 EVERYTHING = Scope()
-
-
-def _of_tenant(system: str, tenant: str, column: str, queues: set[str]) -> str:
-    whole = f"system = {sql_string(system)} AND tenant = {sql_string(tenant)}"
-    named = f" AND {column} IN ({', '.join(sql_string(queue) for queue in sorted(queues))})"
-    return f"({whole}{'' if EVERY in queues else named})"
 
 
 def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Queue] = ()) -> Scope:

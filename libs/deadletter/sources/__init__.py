@@ -22,9 +22,8 @@ class Source(Protocol):
     def checkpoint(self) -> str:
         """A folder name for the stream's checkpoint, the same for the same source."""
 
-    def size(self, since: float = 0) -> int:
-        """Compressed bytes that came after ``since`` (seconds since 1970), rather too many; an error that can be acted
-        on if it cannot be read."""
+    def size(self) -> int:
+        """Bytes that it may have, rather too many; an error that can be acted on if it cannot be read."""
 
     def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
         """The stream: ``system``, ``value`` (the event as it came, a string) and ``source_file``.

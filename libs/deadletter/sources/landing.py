@@ -20,9 +20,6 @@ from deadletter.errors import UsageError
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 
-LATE = 60
-"""Seconds by which the clock of the files may be behind."""
-
 
 def landing_files(landing: str) -> list[Path]:
     """The files in the landing folder that a run reads, sorted.
@@ -75,11 +72,9 @@ class Folder:
         """A name made of the folder's absolute path."""
         return hashlib.sha256(str(Path(self.path).absolute()).encode()).hexdigest()[:16]
 
-    def size(self, since: float = 0) -> int:
-        """The bytes of the files that came after ``since``. Errors as of :func:`landing_files`."""
-        # when it was put there, which nobody can set: a copied file can have any time of its own
-        found = [path.stat() for path in landing_files(self.path)]
-        return sum(file.st_size for file in found if file.st_ctime > since - LATE)
+    def size(self) -> int:
+        """The bytes of all files; those of earlier runs count too. Errors as of :func:`landing_files`."""
+        return sum(path.stat().st_size for path in landing_files(self.path))
 
     def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
         """The files' lines; blank ones carry nothing.

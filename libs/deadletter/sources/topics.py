@@ -50,7 +50,7 @@ class Topic:
         """A name made of servers, system and topic: a corrected mapping reads the topic again."""
         return hashlib.sha256(f"{SCHEME}{self.servers}/{self.system}={self.name}".encode()).hexdigest()[:16]
 
-    def size(self, since: float = 0) -> int:
+    def size(self) -> int:
         """A guess: only Spark can look. Raises an error where no server answers."""
         read_config(self.config)
         from_here = not os.environ.get("SPARK_REMOTE", "").startswith("sc:")  # Connect: it is the server that reads

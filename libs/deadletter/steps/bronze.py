@@ -10,11 +10,7 @@ from deadletter import sources, tables
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.parallel import together
-from deadletter.session import tune
 from deadletter.steps.summary import Tell
-
-EVENT_BYTES = 100
-"""What an event takes up compressed, as batches are measured."""
 
 
 def ingest(lake: Lake, landing: str, tell: Tell = print) -> list[str]:
@@ -31,23 +27,22 @@ def ingest(lake: Lake, landing: str, tell: Tell = print) -> list[str]:
     # the other tables are made beside it: nobody waits for them yet
     reads = [partial(_take_in, lake, source, size) for source, size in zip(found, sizes, strict=True)]
     _, *taken = together([lake.create_missing, *reads])
-    rows = sum(count for count, _ in taken)
-    if rows and sources.is_kafka(landing):  # how much it is shows only now
-        tune(lake.spark, rows * EVENT_BYTES)
-    return [warning for _, warnings in taken for warning in warnings]
+    return [warning for warnings in taken for warning in warnings]
 
 
-def _take_in(lake: Lake, source: sources.Source, size: int) -> tuple[int, list[str]]:
-    """Read one source; returns how many rows it had, and warnings."""
+def _take_in(lake: Lake, source: sources.Source, size: int) -> list[str]:
+    """Read one source; returns warnings."""
     if not size:
-        return 0, [f"{source}: nothing to take in"]
+        return [f"{source}: nothing to take in"]
     try:
-        return _stream(lake, source), []
+        _stream(lake, source)
     except (DeadletterError, PySparkException) as error:
         warnings = source.rescue(error)
-        return _stream(lake, source, lenient=True), warnings
+        _stream(lake, source, lenient=True)
+        return warnings
+    return []
 
 
-def _stream(lake: Lake, source: sources.Source, lenient: bool = False) -> int:
+def _stream(lake: Lake, source: sources.Source, lenient: bool = False) -> None:
     events = sources.queue_events(source.lines(lake.spark, lenient))
-    return lake.append_stream(events, tables.QUEUE_EVENTS, source.checkpoint)
+    lake.append_stream(events, tables.QUEUE_EVENTS, source.checkpoint)

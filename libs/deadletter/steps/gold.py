@@ -43,8 +43,6 @@ from deadletter.triage import current_names, former_ids, standing_decisions
 
 WHOLE = (tables.AT_RISK, tables.POISON_PATTERNS, tables.PATTERN_ALIASES)
 """Tables that are written as a whole: what is in one queue says something of the others' rows."""
-SHRINK = 4
-"""About how many bytes of events become one in bronze."""
 
 
 class ReachesFurther(Exception):
@@ -110,7 +108,7 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     lake, scope = run.lake, run.scope
     where = "" if scope.queues is None else f" in the {len(scope.queues):,} queues that something changed"
     if scope.is_wide:  # however few events are new
-        tune(lake.spark, SHRINK * lake.size(tables.QUEUE_EVENTS))
+        tune(lake.spark, lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
     facts = each(facts_at(lake, run.as_of, scope), lake.stage)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])

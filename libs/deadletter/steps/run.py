@@ -28,7 +28,7 @@ def run(
     :class:`~deadletter.errors.GateError` where a quality gate stops the run.
     """
     # looks at the sources, so what cannot be read is told before anything is made
-    tune(lake.spark, sum(source.size(lake.last_noted()) for source in sources.find(landing)))
+    tune(lake.spark, sum(source.size() for source in sources.find(landing)))
     summary = Summary()
     with lake.clear_faults(), gated(lake, tell, fresh_after) as gate:
         summary.warnings += bronze.ingest(lake, landing, tell)

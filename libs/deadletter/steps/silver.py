@@ -19,13 +19,15 @@ from deadletter.lake import Lake, Progress, from_micros, literal_days
 from deadletter.parallel import together
 from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
+from deadletter.session import tune
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
 from deadletter.silver.quarantine import best_copies
 from deadletter.silver.reconcile import balance
+from deadletter.sqltext import MOST, of_queues
 from deadletter.steps.quality import stage_all
 from deadletter.steps.summary import Summary, Tell
-from deadletter.tables import Table
+from deadletter.tables import QUEUE, Table
 
 Settle = Callable[[DataFrame, datetime | None], None]
 """Writes the rows of ``silver.quarantine`` after all facts are merged; also gets the latest time of a good event."""
@@ -39,6 +41,8 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     """
     done = lake.progress("silver")
     version = lake.version(tables.QUEUE_EVENTS)
+    # what the landing folder holds says little: most of it was read before
+    tune(lake.spark, lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version if done else -1))
     if done and done.source_version >= version:
         tell("silver: no new events")
         summary.as_of = done.as_of
@@ -140,9 +144,11 @@ def _merge_facts(
     gate.check(quarantine, tables.QUARANTINE)
     # noted first: what a killed run merged has to be seen by gold, too
     version = lake.version(tables.QUEUE_EVENTS)
-    lake.append(queue_changes(*[good[table] for table in batches], version), tables.QUEUE_CHANGES)
-    merged = [*good.items()] if settle else [*good.items(), (tables.QUARANTINE, quarantine)]
-    together(partial(_merge_batch, lake, table, batch) for table, batch in merged)
+    changes = lake.stage(queue_changes(*[good[table] for table in batches], version))
+    lake.append(changes, tables.QUEUE_CHANGES)
+    bounds = _queues(changes)
+    merges = [partial(_merge_batch, lake, table, batch, bounds) for table, batch in good.items()]
+    together(merges if settle else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
     if settle:  # only now: a killed release must leave its events in quarantine
         settle(quarantine)
 
@@ -162,6 +168,12 @@ def _split(
     return good, refusals
 
 
-def _merge_batch(lake: Lake, table: Table, batch: DataFrame) -> None:
+def _queues(changes: DataFrame) -> str:
+    """A literal predicate on a merge's target for the queues that its batch tells of; ``true`` if they are too many."""
+    queues = [tuple(row) for row in changes.select(*QUEUE).limit(MOST + 1).collect()]
+    return of_queues(queues, table="t.") if len(queues) <= MOST else "true"
+
+
+def _merge_batch(lake: Lake, table: Table, batch: DataFrame, queues: str) -> None:
     days = literal_days(batch, "created_day", "created_day") if table is tables.MESSAGE_STATE else "true"
-    lake.merge(batch, table, days)
+    lake.merge(batch, table, f"({queues}) AND {days}")
