@@ -10,6 +10,7 @@ letters in gold. Their payloads are not sought: the raw events of so many messag
 import json
 import sys
 import time
+from dataclasses import replace
 
 from records import QUEUES, queue, rabbitmq_message, selected
 
@@ -77,7 +78,9 @@ def set_limit(lake):
         attributes=f"'{json.dumps(ATTRIBUTES)}'",
     )
     lake.merge(change, tables.QUEUE_POLICIES)
-    dead = all_deaths(facts_at(lake, from_micros(CHANGE * 1_000_000)))
+    facts = facts_at(lake, from_micros(CHANGE * 1_000_000))
+    facts = replace(facts, policies=lake.stage(facts.policies))
+    dead = all_deaths(facts, stage=lake.stage, systems=["rabbitmq"])
     lake.replace(dead, tables.DEAD_LETTERS)
 
 

@@ -73,7 +73,7 @@ def all_deaths(
     """
     brokers = {
         "zaqar": (partial(zaqar.deaths, facts, habits, stage), {"reason": "max_claim_count", "evidence": "derived"}),
-        "rabbitmq": (partial(rabbitmq.deaths, facts), {}),
+        "rabbitmq": (partial(rabbitmq.deaths, facts, stage), {}),
         "pulsar": (partial(pulsar.deaths, facts), {"evidence": "observed"}),
     }
     dead = reduce(

@@ -8,21 +8,24 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq_counter import SECOND, counter, returned_from, since_return
+from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE_KEY
 
 
-def deaths(facts: SilverFacts) -> DataFrame:
+def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
     """Rows of ``tenant, queue, message_id, dead_letter_queue, reason, cause, claim_count, max_deliveries, posted_at,
     dead_lettered_at, evidence, event_id``: every message whose latest death its queue's own deliveries do not undo.
 
     The broker's word comes first; where there is none, the death that :func:`over_limit` implies. ``cause`` is null
-    where the reason says it.
+    where the reason says it. ``stage`` keeps what is asked several times.
     """
     classic = facts.counts_in_classic_queues
     state = _judged_by_limit(facts) if classic else _told_dead(facts)
     state = state.withColumn("observed", latest_death(F.col("deaths"), F.col("deliveries")))
     # a column of its own: what is used several times would else be computed as often
     state = state.withColumn("death", F.coalesce(_told("observed"), _implied()) if classic else _told("observed"))
+    if classic:  # a filter on a death that is implied would imply it once more
+        state = stage(state)
     observed = F.col("death.evidence") == "observed"
     second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
     by_limit = F.when(~observed | killed_by_limit(), "delivery_limit") if classic else F.lit(None).cast("string")
@@ -63,7 +66,8 @@ def _judged_by_limit(facts: SilverFacts) -> DataFrame:
 def _may_exceed() -> Column:
     """Whether the count can be above the lowest limit the queue ever had: most messages need no closer look."""
     often = F.coalesce(F.size("deliveries") > F.col("lowest"), F.lit(False))
-    return often | F.exists("deliveries", lambda d: d["broker_count"].isNotNull())
+    # compiled, as `exists` would not be
+    return often | F.array_max(F.col("deliveries")["broker_count"]).isNotNull()
 
 
 def _told(death: str) -> Column:
