@@ -146,8 +146,8 @@ def _merge_facts(
     version = lake.version(tables.QUEUE_EVENTS)
     changes = lake.stage(queue_changes(*[good[table] for table in batches], version))
     lake.append(changes, tables.QUEUE_CHANGES)
-    bounds = _queues(changes)
-    merges = [partial(_merge_batch, lake, table, batch, bounds) for table, batch in good.items()]
+    queues = literal_queues(changes)
+    merges = [partial(_merge_batch, lake, table, batch, queues) for table, batch in good.items()]
     together(merges if settle else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
     if settle:  # only now: a killed release must leave its events in quarantine
         settle(quarantine)
@@ -168,8 +168,8 @@ def _split(
     return good, refusals
 
 
-def _queues(changes: DataFrame) -> str:
-    """A literal predicate on a merge's target for the queues that its batch tells of; ``true`` if they are too many."""
+def literal_queues(changes: DataFrame) -> str:
+    """A literal predicate on a merge's target for the queues in ``changes``; ``true`` if they are too many to name."""
     queues = [tuple(row) for row in changes.select(*QUEUE).limit(MOST + 1).collect()]
     return of_queues(queues, table="t.") if len(queues) <= MOST else "true"
 
