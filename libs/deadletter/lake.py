@@ -372,15 +372,14 @@ def joined_value(name: str, kind: str) -> str:
     return f"least(t.`{name}`, s.`{name}`)"
 
 
-def literal_days(df: DataFrame, column: str, target: str) -> str:
+def literal_days(df: DataFrame, column: str, target: str, sure: str = "true") -> str:
     """A literal predicate for the days that occur in ``df[column]``; ``true`` if one is unknown.
 
-    A row can lie a day beside: a claim tells a message's age in whole seconds only.
+    ``sure``: of which rows the day is the same in every batch, as SQL. A row can lie a day beside: a claim tells a
+    message's age in whole seconds only.
     """
-    known = df.agg(
-        F.collect_set(column).alias("days"),
-        F.bool_or(F.col(column).isNull()).alias("open"),
-    ).first()
+    found = F.when(F.expr(sure), F.col(column))
+    known = df.agg(F.collect_set(found).alias("days"), F.bool_or(found.isNull()).alias("open")).first()
     if known["open"] or not known["days"]:
         return "true"
     days = {day + timedelta(days=beside) for day in known["days"] for beside in (-1, 0, 1)}

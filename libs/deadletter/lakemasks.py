@@ -23,6 +23,7 @@ def lake_masks(lake: Lake) -> tuple[Mask, ...]:
 def adopt_masks(lake: Lake, path: str) -> None:
     """Make a file's rows the lake's own from now on; :class:`UsageError` where one cannot be used."""
     rows = load_masks(path)[: -len(MASKS)]
-    Path(lake.folder).mkdir(parents=True, exist_ok=True)
     text = json.dumps([{k: v for k, v in asdict(row).items() if k != "needs"} for row in rows], indent=2)
-    Path(lake.folder, FILE).write_text(text + "\n", encoding="utf-8")
+    with lake.lock():  # another run may be at work with the rows that are there
+        Path(lake.folder).mkdir(parents=True, exist_ok=True)
+        Path(lake.folder, FILE).write_text(text + "\n", encoding="utf-8")

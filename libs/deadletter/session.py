@@ -101,7 +101,8 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
     builder = SparkSession.builder.appName("deadletter")
     remote = os.environ.get("SPARK_REMOTE")
     if remote and not remote.startswith("local"):
-        return builder.remote(remote).getOrCreate()
+        # days and hours are those of UTC, whatever the server's own clock shows
+        return builder.config("spark.sql.session.timeZone", "UTC").remote(remote).getOrCreate()
     require_java()
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told by the command
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)

@@ -16,10 +16,11 @@ MOST = 5000
 def sql_string(value: str) -> str:
     r"""Return ``value`` as a SQL string literal, whatever it holds.
 
-    >>> print(sql_string("it's a \\ queue"))
-    'it\'s a \\ queue'
+    >>> print(sql_string("it's a \\ queue of ${x}"))
+    'it\'s a \\ queue of \u0024{x}'
     """
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + escaped.replace("${", "\\u0024{") + "'"  # ${...} would be taken for a variable
 
 
 def of_queues(queues: Iterable[Queue], column: str = "queue", table: str = "") -> str:

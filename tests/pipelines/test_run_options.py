@@ -62,11 +62,12 @@ def test_notebooks_hide_what_the_lakes_own_masks_hide(runs):
 
 
 def test_a_feed_that_is_stuck_is_told_with_a_command_that_shows_it(runs):
-    lake, first, _ = runs
+    lake, first, second = runs
     (told,) = [text for text in json.loads(first.stdout)["warnings"] if "captured_at" in text]
     command = shlex.split(told.split("See: deadletter ")[1])
     assert command[:4] == ["show", "bronze.queue_events", "--lake", lake.root]
     call(*command, "--limit", 1)
+    assert [text for text in json.loads(second.stdout)["warnings"] if "no event came" in text]
 
 
 def test_one_broker_alone(runs, lake):

@@ -6,7 +6,7 @@ from deadletter import tables
 from deadletter.lake import Lake
 from deadletter.steps import silver
 
-CHANGES = [("zaqar", "p", "it's"), ("zaqar", "p", "b"), ("pulsar", "t/n", "b")]
+CHANGES = [("zaqar", "p", "it's"), ("zaqar", "p", "b"), ("pulsar", "t/n", "b"), ("rabbitmq", "/", "orders-${ENV}")]
 
 
 def test_a_merge_names_the_queues_of_its_batch(spark, monkeypatch):

@@ -37,9 +37,9 @@ def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
     return Lake(get_spark(quick, kafka), lake_root)
 
 
-def parse_time(as_of: str | None) -> datetime | None:
-    """The time of ``--as-of`` in UTC, or ``None``."""
+def parse_time(text: str | None, option: str = "--as-of") -> datetime | None:
+    """The time that was given with ``option``, in UTC, or ``None``."""
     try:
-        return utc(as_of) if as_of else None
+        return utc(text) if text else None
     except ValueError:
-        raise UsageError(f"--as-of {as_of}: not an ISO 8601 time such as 2026-11-20T21:44:00+00:00") from None
+        raise UsageError(f"{option} {text}: not an ISO 8601 time such as 2026-11-20T21:44:00+00:00") from None

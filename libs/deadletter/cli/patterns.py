@@ -158,7 +158,7 @@ def _decide(
         target = triage.find(lake, into) if into else None
         if target == name:
             raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
-        triage.decide(lake, name, action, by, why, parse_time(at) or as_of, target=target, **more)
+        triage.decide(lake, name, action, by, why, parse_time(at, "--at") or as_of, target=target, **more)
         moves = action in ("merge", "split")  # these move dead letters from pattern to pattern
         if not moves:
             triage.rejudge(lake, as_of)

@@ -58,7 +58,7 @@ def run(
     Kafka topics: --landing kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC]
     One JSON object a record, each read once. Client properties: '...?config=FILE'.
     """
-    until, fresh = parse_time(as_of), parse_time(fresh_after)
+    until, fresh = parse_time(as_of), parse_time(fresh_after, "--fresh-after")
     # before Spark starts: a wrong path or a mistake in a suite is told at once
     size = sum(source.size() for source in sources.find(landing))
     load_all()
@@ -129,4 +129,4 @@ def print_summary(summary: steps.Summary) -> None:
     for warning in summary.warnings:
         click.echo(f"warning: {warning}", err=True)
     if summary.events_quarantined:
-        click.echo("See them with: deadletter show quarantine --lake DIR", err=True)
+        click.echo("See them with: deadletter quarantine list --lake DIR", err=True)

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from deadletter.errors import DeadletterError
+from deadletter.sqltext import sql_string
 
 EXACT = 2**53
 """GX holds bounds as doubles, which are exact up to here."""
@@ -27,8 +28,7 @@ def literal(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return "'" + escaped.replace("${", "\\u0024{") + "'"  # ${...} would be taken for a variable
+        return sql_string(value)
     return f"{value!r}D" if isinstance(value, float) else str(value)
 
 

@@ -65,6 +65,8 @@ def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Q
     [('zaqar', 'p', 'a'), ('zaqar', 'p', 'a-dead')]
     >>> sorted(affected([("zaqar", "p", "a-dead")], links).queues)  # whose dead letters it holds
     [('zaqar', 'p', 'a'), ('zaqar', 'p', 'a-dead'), ('zaqar', 'p', 'b')]
+    >>> sorted(affected([("rabbitmq", "/", "a")], [*links, ("rabbitmq", "/", "dead", "last")]).queues)  # step by step
+    [('rabbitmq', '/', 'a'), ('rabbitmq', '/', 'dead'), ('rabbitmq', '/', 'last')]
     >>> sorted(affected([("rabbitmq", "/", "dead")], links).queues)
     [('rabbitmq', '/', 'dead')]
     >>> sorted(affected([], links, turned=[("zaqar", "p", "a-dead")]).queues)
@@ -88,7 +90,9 @@ def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Q
     whole = {queue[:2] for queue in first if queue[2] == EVERY or queue[:2] in chained}
     if any(EVERY in tenant for tenant in whole):
         return EVERYTHING
-    second = first | {target for queue in first for target in targets.get(queue, ())}
-    second |= {target for queue in first for target in targets.get((*queue[:2], EVERY), ())}
-    queues = {(*queue[:2], EVERY) if queue[:2] in whole else queue for queue in second}
+    found, ahead = set(first), set(first)
+    while ahead:
+        ahead = {to for queue in ahead for at in (queue, (*queue[:2], EVERY)) for to in targets.get(at, ())} - found
+        found |= ahead
+    queues = {(*queue[:2], EVERY) if queue[:2] in whole else queue for queue in found}
     return Scope(frozenset(queues)) if len(queues) <= MOST else EVERYTHING

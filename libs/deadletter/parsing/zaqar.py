@@ -222,7 +222,7 @@ def _facts() -> str:
         "named_struct('time', time, 'event_id', event_id, 'claim_id', claim_id, "
         "'consumer', client_id, 'broker_count', NULL)"
     )
-    created = "time - make_dt_interval(0, 0, 0, coalesce(try_cast(m.age AS decimal(18,6)), 0))"
+    created = "time - make_dt_interval(0, 0, 0, try_cast(m.age AS decimal(18,6)))"
     settled = "named_struct('time', time, 'event_id', event_id, 'claim_id', {}, 'how', '{}')"
     claimed = {"queue": "queue", "message_id": "m.id", "created_at": created, "delivery": delivery}
     popped = claimed | {"settled": settled.format("claim_id", "pop")}

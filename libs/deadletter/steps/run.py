@@ -33,6 +33,9 @@ def run(
     with lake.clear_faults(), gated(lake, tell, fresh_after) as gate:
         summary.warnings += bronze.ingest(lake, landing, tell)
         silver.merge(lake, gate, summary, tell)
+        if fresh_after and not summary.events_in and (summary.as_of is None or summary.as_of < fresh_after):
+            # the gate of bronze judges new events: there are none
+            summary.warnings.append(f"{landing}: no event came, none is later than {fresh_after}: a stuck feed?")
         summary.as_of = as_of or summary.as_of
         gold.derive(lake, gate, as_of, habits, tell)
         summary.describe(lake)

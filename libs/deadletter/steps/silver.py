@@ -175,5 +175,8 @@ def literal_queues(changes: DataFrame) -> str:
 
 
 def _merge_batch(lake: Lake, table: Table, batch: DataFrame, queues: str) -> None:
-    days = literal_days(batch, "created_day", "created_day") if table is tables.MESSAGE_STATE else "true"
+    days = "true"
+    if table is tables.MESSAGE_STATE:
+        # a RabbitMQ message's time and id are its publisher's, who can send the same id again with another time
+        days = literal_days(batch, "created_day", "created_day", "system != 'rabbitmq'")
     lake.merge(batch, table, f"({queues}) AND {days}")
