@@ -370,18 +370,3 @@ def joined_value(name: str, kind: str) -> str:
     if re.match(r"array<", kind):
         return f"array_sort(array_union(t.`{name}`, s.`{name}`))"
     return f"least(t.`{name}`, s.`{name}`)"
-
-
-def literal_days(df: DataFrame, column: str, target: str, sure: str = "true") -> str:
-    """A literal predicate for the days that occur in ``df[column]``; ``true`` if one is unknown.
-
-    ``sure``: of which rows the day is the same in every batch, as SQL. A row can lie a day beside: a claim tells a
-    message's age in whole seconds only.
-    """
-    found = F.when(F.expr(sure), F.col(column))
-    known = df.agg(F.collect_set(found).alias("days"), F.bool_or(found.isNull()).alias("open")).first()
-    if known["open"] or not known["days"]:
-        return "true"
-    days = {day + timedelta(days=beside) for day in known["days"] for beside in (-1, 0, 1)}
-    literals = ", ".join(f"DATE'{day}'" for day in sorted(days))
-    return f"(t.`{target}` IN ({literals}) OR t.`{target}` IS NULL)"

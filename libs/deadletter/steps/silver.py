@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame
@@ -15,7 +15,7 @@ from deadletter.errors import GateError
 from deadletter.gates.gate import Gate
 from deadletter.gates.refused import refused
 from deadletter.gates.suites import suite_of
-from deadletter.lake import Lake, Progress, from_micros, literal_days
+from deadletter.lake import Lake, Progress, from_micros
 from deadletter.parallel import together
 from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
@@ -174,9 +174,21 @@ def literal_queues(changes: DataFrame) -> str:
     return of_queues(queues, table="t.") if len(queues) <= MOST else "true"
 
 
+def literal_days(messages: DataFrame) -> str:
+    """A literal predicate on a merge's target for the days of creation in ``messages``; ``true`` if one is unknown.
+
+    A RabbitMQ message's is: its time and id are its publisher's, who can send the same id again with another time.
+    A row can lie a day beside: a claim tells a message's age in whole seconds only.
+    """
+    day = F.when(F.col("system") != "rabbitmq", F.col("created_day"))
+    known = messages.agg(F.collect_set(day).alias("days"), F.bool_or(day.isNull()).alias("open")).first()
+    if known["open"] or not known["days"]:
+        return "true"
+    days = {day + timedelta(days=beside) for day in known["days"] for beside in (-1, 0, 1)}
+    literals = ", ".join(f"DATE'{day}'" for day in sorted(days))
+    return f"(t.created_day IN ({literals}) OR t.created_day IS NULL)"
+
+
 def _merge_batch(lake: Lake, table: Table, batch: DataFrame, queues: str) -> None:
-    days = "true"
-    if table is tables.MESSAGE_STATE:
-        # a RabbitMQ message's time and id are its publisher's, who can send the same id again with another time
-        days = literal_days(batch, "created_day", "created_day", "system != 'rabbitmq'")
+    days = literal_days(batch) if table is tables.MESSAGE_STATE else "true"
     lake.merge(batch, table, f"({queues}) AND {days}")
