@@ -23,9 +23,9 @@ def sql_string(value: str) -> str:
     return "'" + escaped.replace("${", "\\u0024{") + "'"  # ${...} would be taken for a variable
 
 
-def of_queues(queues: Iterable[Queue], column: str = "queue", table: str = "") -> str:
-    """The rows whose ``column`` names one of these queues, as a predicate of literals: only such ones let Delta skip
-    files.
+def of_queues(queues: Iterable[Queue], table: str = "", tenant: str = "tenant", queue: str = "queue") -> str:
+    """The rows whose ``tenant`` and ``queue`` name one of these queues, as a predicate of literals: only such ones let
+    Delta skip files.
 
     >>> of_queues([("zaqar", "p", "b"), ("zaqar", "p", "a"), ("pulsar", "t/n", EVERY)])
     "(system = 'pulsar' AND tenant = 't/n') OR (system = 'zaqar' AND tenant = 'p' AND queue IN ('a', 'b'))"
@@ -35,13 +35,11 @@ def of_queues(queues: Iterable[Queue], column: str = "queue", table: str = "") -
     'false'
     """
     by_tenant = defaultdict(set)
-    for system, tenant, queue in queues:
-        by_tenant[system, tenant].add(queue)
-    tenants = (_of_tenant(*at, f"{table}{column}", names, table) for at, names in sorted(by_tenant.items()))
+    for of_system, of_tenant, name in queues:
+        by_tenant[of_system, of_tenant].add(name)
+    tenants = []
+    for (of_system, of_tenant), names in sorted(by_tenant.items()):
+        whole = f"{table}system = {sql_string(of_system)} AND {table}{tenant} = {sql_string(of_tenant)}"
+        named = f" AND {table}{queue} IN ({', '.join(sql_string(name) for name in sorted(names))})"
+        tenants.append(f"({whole}{'' if EVERY in names else named})")
     return " OR ".join(tenants) or "false"
-
-
-def _of_tenant(system: str, tenant: str, column: str, queues: set[str], table: str) -> str:
-    whole = f"{table}system = {sql_string(system)} AND {table}tenant = {sql_string(tenant)}"
-    named = f" AND {column} IN ({', '.join(sql_string(queue) for queue in sorted(queues))})"
-    return f"({whole}{'' if EVERY in queues else named})"

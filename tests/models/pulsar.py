@@ -38,7 +38,8 @@ class Topic:
     def subscribe(self, now, subscription, limit, target):
         name = f"{subscription}-{len(self.consumers.setdefault(subscription, []))}"
         self.consumers[subscription].append((now, name, limit, target))
-        policy = {"maxRedeliverCount": limit, "deadLetterTopic": target} if limit is not None else None
+        named = target and self.number % 2 and target.removeprefix("persistent://") or target  # clients take both
+        policy = {"maxRedeliverCount": limit, "deadLetterTopic": named} if limit is not None else None
         self.tell(now, "subscribe", subscription=subscription, consumer=name, dead_letter_policy=policy)
 
     def target(self, subscription, consumer):
@@ -165,7 +166,8 @@ class Topic:
 def history(chance, tenant, size, number):
     """Raw events of one topic with ``size`` messages, and its truth as a function of time."""
     now, topic = START + chance.randrange(30 * SECOND), Topic(chance, tenant, number)
-    plans = {"fulfil": (chance.randint(0, 3), None), "settle": (chance.choice((1, 2, None)), f"{topic.name}-dead")}
+    elsewhere = chance.choice((f"{topic.name}-dead", f"persistent://public/dead/{number}"))
+    plans = {"fulfil": (chance.randint(0, 3), None), "settle": (chance.choice((1, 2, None)), elsewhere)}
     for name in list(plans)[: chance.randint(1, 2)]:
         topic.subscribe(now, name, *plans[name])
         now += 1000

@@ -58,7 +58,7 @@ def lakes(spark, tmp_path_factory):
 def test_a_pattern_that_widens_takes_other_queues_dead_letters_along(lakes):
     """The earliest member gives a pattern its id: one that comes late, in another queue, changes all members' ids."""
     at_once, in_turn, told, _ = lakes
-    assert [text for text in told if "in the 2 queues" in text]  # the topic and its dead letter topic
+    assert [text for text in told if "in 2 of the queues" in text]  # the topic and its dead letter topic
     assert [text for text in told if "another id" in text]
     assert_same_tables(at_once, in_turn)
     errors = in_turn.read(tables.DEAD_LETTERS).select("pattern_id", "tenant").distinct().collect()

@@ -228,6 +228,6 @@ def test_every_event_is_accounted_for(quiet_lake):
 
 def test_a_run_derives_the_queues_that_something_changed(disturbed_lake):
     lake, _, told = disturbed_lake
-    (judged,) = [int(found[1]) for text in told if (found := re.search(r"in the (\d+) queues", text))]
+    (judged,) = [int(found[1]) for text in told if (found := re.search(r"in (\d+) of the queues", text))]
     known = lake.read(tables.QUEUE_CHANGES).select("system", "tenant", "queue").distinct().count()
     assert 10 < judged < known

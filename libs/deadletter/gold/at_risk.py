@@ -20,6 +20,7 @@ from deadletter.patterns.linking import says_something
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at, targets
+from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.staging import Stage, as_it_is
@@ -121,7 +122,8 @@ def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> D
 def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """``system, tenant, queue`` of every queue that a policy names for dead letters, or where some are."""
     named = facts.policies.select("system", "tenant", F.explode(targets(F.col("policies"))).alias("queue"))
-    return named.where("queue IS NOT NULL").unionByName(lying(dead).select(*QUEUE)).distinct()
+    named = named.where("queue IS NOT NULL").withColumn("tenant", F.expr(tenant_of("queue")))
+    return named.unionByName(lying(dead).select(*QUEUE)).distinct()
 
 
 def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:

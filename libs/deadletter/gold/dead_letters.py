@@ -16,6 +16,7 @@ from deadletter.gold.payload import with_payload
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
+from deadletter.rules.pulsar import tenant_of
 from deadletter.staging import Stage, as_it_is
 
 CAUSES = {
@@ -56,8 +57,9 @@ def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame, stage
 
 
 def lying(dead: DataFrame) -> DataFrame:
-    """Rows of ``gold.dead_letters`` by the queue where they went: ``queue`` is the dead letter queue."""
-    return dead.where("dead_letter_queue IS NOT NULL").withColumn("queue", F.col("dead_letter_queue"))
+    """Rows of ``gold.dead_letters`` by the queue where they went: ``tenant`` and ``queue`` are its."""
+    there = {"tenant": F.expr(tenant_of("dead_letter_queue")), "queue": F.col("dead_letter_queue")}
+    return dead.where("dead_letter_queue IS NOT NULL").withColumns(there)
 
 
 def all_deaths(

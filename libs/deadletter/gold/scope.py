@@ -12,12 +12,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq import EVERY
 from deadletter.sqltext import MOST, Queue, of_queues
 
-Link = tuple[str, str, str, str]
-"""System, tenant, queue, and a dead letter queue of it at any time."""
+
+class Link(NamedTuple):
+    """A queue, and a dead letter queue of it at any time: in the same tenant, but on Pulsar in any."""
+
+    system: str
+    tenant: str
+    queue: str
+    dead_letter_tenant: str
+    dead_letter_queue: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class Scope:
         >>> Scope(frozenset({("zaqar", "p", "a")})).inside, Scope().inside
         ("(system = 'zaqar' AND tenant = 'p' AND queue IN ('a'))", 'true')
         """
-        return self._predicate("queue")
+        return self._predicate()
 
     @property
     def outside(self) -> str:
@@ -47,11 +56,15 @@ class Scope:
 
     @property
     def receives(self) -> str:
-        """The dead letters that went to these queues, whichever queue they died in."""
-        return self._predicate("dead_letter_queue")
+        """The dead letters that went to these queues, whichever queue they died in.
 
-    def _predicate(self, column: str) -> str:
-        return "true" if self.queues is None else of_queues(self.queues, column)
+        >>> print(Scope(frozenset({("rabbitmq", "/", "dead")})).receives.replace(tenant_of("dead_letter_queue"), "its"))
+        (system = 'rabbitmq' AND its = '/' AND dead_letter_queue IN ('dead'))
+        """
+        return self._predicate(tenant=tenant_of("dead_letter_queue"), queue="dead_letter_queue")
+
+    def _predicate(self, **columns: str) -> str:
+        return "true" if self.queues is None else of_queues(self.queues, **columns)
 
 
 EVERYTHING = Scope()
@@ -60,29 +73,35 @@ EVERYTHING = Scope()
 def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Queue] = ()) -> Scope:
     """The scope of a run after the ``changed`` queues got new facts; ``turned`` ones did not, but are derived as well.
 
-    >>> links = [("zaqar", "p", "a", "a-dead"), ("zaqar", "p", "b", "a-dead"), ("rabbitmq", "/", "a", "dead")]
+    >>> def link(system, tenant, queue, target):
+    ...     return Link(system, tenant, queue, tenant, target)
+    >>> links = [link("zaqar", "p", "a", "a-dead"), link("zaqar", "p", "b", "a-dead")]
+    >>> dead = [link("rabbitmq", "/", "a", "dead"), link("rabbitmq", "/", "dead", "last")]
     >>> sorted(affected([("zaqar", "p", "a")], links).queues)  # and where its dead letters go
     [('zaqar', 'p', 'a'), ('zaqar', 'p', 'a-dead')]
     >>> sorted(affected([("zaqar", "p", "a-dead")], links).queues)  # whose dead letters it holds
     [('zaqar', 'p', 'a'), ('zaqar', 'p', 'a-dead'), ('zaqar', 'p', 'b')]
-    >>> sorted(affected([("rabbitmq", "/", "a")], [*links, ("rabbitmq", "/", "dead", "last")]).queues)  # step by step
+    >>> sorted(affected([("rabbitmq", "/", "a")], dead).queues)  # step by step
     [('rabbitmq', '/', 'a'), ('rabbitmq', '/', 'dead'), ('rabbitmq', '/', 'last')]
-    >>> sorted(affected([("rabbitmq", "/", "dead")], links).queues)
+    >>> sorted(affected([("rabbitmq", "/", "dead")], dead[:1]).queues)
     [('rabbitmq', '/', 'dead')]
     >>> sorted(affected([], links, turned=[("zaqar", "p", "a-dead")]).queues)
     [('zaqar', 'p', 'a-dead')]
-    >>> chain = [*links, ("zaqar", "p", "a-dead", "c")]
+    >>> sorted(affected([("pulsar", "a/b", "t")], [Link("pulsar", "a/b", "t", "a/dead", "t-DLQ")]).queues)
+    [('pulsar', 'a/b', 't'), ('pulsar', 'a/dead', 't-DLQ')]
+    >>> chain = [*links, link("zaqar", "p", "a-dead", "c")]
     >>> sorted(affected([("zaqar", "p", "other")], chain).queues)
     [('zaqar', 'p', '*')]
-    >>> sorted(affected([("zaqar", "p", "b")], [*links, ("zaqar", "p", "a-dead", "a-dead")]).queues)  # its own
+    >>> sorted(affected([("zaqar", "p", "b")], [*links, link("zaqar", "p", "a-dead", "a-dead")]).queues)  # its own
     [('zaqar', 'p', '*')]
     """
     links, targets, sources = list(links), defaultdict(set), defaultdict(set)
-    for system, tenant, queue, target in links:
-        if queue != target:
-            targets[system, tenant, queue].add((system, tenant, target))
+    for system, tenant, queue, *there in links:
+        here, target = (system, tenant, queue), (system, *there)
+        if here != target:
+            targets[here].add(target)
             if system == "zaqar":
-                sources[system, tenant, target].add((system, tenant, queue))
+                sources[target].add(here)
     chained = {link[:2] for link in links if link[:3] in sources}
     first = set(changed)
     first |= {source for queue in first for source in sources.get(queue, ())}

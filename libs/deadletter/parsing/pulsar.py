@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
+from deadletter.rules.pulsar import full_name, topic_tenant
 
 SYSTEM = "pulsar"
 FIELDS = {
@@ -78,11 +79,6 @@ def message_id(text: str) -> str:
         f"CASE WHEN NOT startswith(coalesce(get({parts}, 3), '-'), '-') THEN concat(':', get({parts}, 3)) ELSE '' END"
     )
     return f"CASE WHEN {text} RLIKE '{form}' THEN concat(array_join(slice({parts}, 1, 3), ':'), {batch}) END"
-
-
-def topic_tenant(topic: str) -> str:
-    """SQL for ``tenant/namespace`` of a topic's full name; empty where it is none."""
-    return f"regexp_extract({topic}, '^(?:non-)?persistent://([^/]+/[^/]+)/.+$', 1)"
 
 
 def parse(bronze: DataFrame) -> DataFrame:
@@ -167,6 +163,7 @@ def _facts() -> str:
 
 def facts(parsed: DataFrame) -> Facts:
     """The facts of parsed operations."""
+    named = full_name("policy['deadLetterTopic']")
     policies = rows_of(
         parsed,
         tables.QUEUE_POLICIES,
@@ -181,8 +178,7 @@ def facts(parsed: DataFrame) -> Facts:
             "kind": "'subscribed'",
             "max_deliveries": "CAST(policy['maxRedeliverCount'] AS bigint)",
             "dead_letter_queue": (
-                "CASE WHEN policy IS NOT NULL THEN "
-                "coalesce(policy['deadLetterTopic'], concat(topic, '-', subscription, '-DLQ')) END"
+                f"CASE WHEN policy IS NOT NULL THEN coalesce({named}, concat(topic, '-', subscription, '-DLQ')) END"
             ),
             "default_delay": "0L",
             "consumer": "consumer",

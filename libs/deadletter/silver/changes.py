@@ -7,6 +7,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.rules.pulsar import tenant_of
 from deadletter.tables import QUEUE
 
 
@@ -26,7 +27,7 @@ def queue_changes(
         _told(policies, F.array("valid_from")),
         dead.where("death.dead_letter_queue IS NOT NULL").select(
             "system",
-            "tenant",
+            F.expr(tenant_of("death.dead_letter_queue")).alias("tenant"),
             F.col("death.dead_letter_queue").alias("queue"),
             F.lit(None).cast("timestamp").alias("first"),
             F.col("death.time").alias("last"),

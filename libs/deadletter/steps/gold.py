@@ -106,7 +106,7 @@ def derive(
 def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     """Derive all tables, judge all, then write all. Raises :class:`ReachesFurther` before anything is written."""
     lake, scope = run.lake, run.scope
-    where = "" if scope.queues is None else f" in the {len(scope.queues):,} queues that something changed"
+    where = "" if scope.queues is None else f" in {len(scope.queues):,} of the queues"
     if scope.is_wide:  # however few events are new
         tune(lake.spark, lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
