@@ -251,6 +251,8 @@ DEAD_LETTERS = Table(
         Column("event_id", "string", "The raw event that shows or implies the death"),
         Column("pattern_id", "string", "The pattern it belongs to, see gold.poison_patterns"),
         Column("payload", "string", "The message's body, as posted"),
+        Column("payload_event_id", "string", "The raw event that holds the payload"),
+        Column("payload_position", "int", "Its place among the messages of that event, from 0"),
         Column("error", "string", "The last error a consumer gave"),
         Column("signature", "string", "The error without what varies, as groups are made of it; null: no error"),
         Column("deviation_key", "string", "How its payload differs from healthy ones: one text for all alike"),
@@ -474,6 +476,21 @@ QUEUE_PROFILE = Table(
     ),
 )
 
+FACTS = "array<struct<what:string,path:string,word:string>>"
+HEALTHY_SAMPLE = Table(
+    "control",
+    "healthy_sample",
+    "The healthy messages of each queue that control.queue_profile counts, so that each payload is read once",
+    (*QUEUE, "message_id"),
+    (
+        *_IDENTITY[:3],
+        _MESSAGE[-1],
+        Column("payload_event_id", "string", "The raw event that holds the payload"),
+        Column("payload_position", "int", "Its place among the messages of that event, from 0"),
+        Column("facts", FACTS, "What the payload says, as control.queue_profile tells it: what, name and value"),
+    ),
+)
+
 PROGRESS = Table(
     "control",
     "progress",
@@ -508,6 +525,7 @@ ALL_TABLES = (
     QUEUE_CHANGES,
     QUEUE_OUTLOOK,
     QUEUE_PROFILE,
+    HEALTHY_SAMPLE,
     SUSPECTS,
     PROGRESS,
 )

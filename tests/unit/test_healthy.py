@@ -1,14 +1,19 @@
 """The healthy payloads that dead ones are compared with."""
 
+import json
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import functions as F
 
+from deadletter import tables
 from deadletter.gold import healthy
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.payload import payloads
 
-RAW = '{"request_body": {"messages": [{"body": "first"}, {"body": "second"}]}}'
+BODIES = ("first", "second")
+RAW = json.dumps({"request_body": {"messages": [{"body": json.dumps({"is": body})} for body in BODIES]}})
 MESSAGES = {"large": 30, "small": 4}
 
 
@@ -34,18 +39,26 @@ def given(spark):
     return SilverFacts(state, None, None, None, datetime.now(UTC)), dead, events
 
 
+def sampled(given, *more):
+    """What is read of a sample: payloads that no former run read are sought in the events."""
+    facts, dead, events = given
+    chosen = healthy.sampled(facts, dead, *more)
+    found = payloads([chosen.where("facts IS NULL")], events)
+    return healthy.healthy_sample(chosen, found).collect()
+
+
 def counted(given, sample=1000):
-    rows = healthy.healthy_payloads(*given, sample).groupBy("queue", "payload").count().collect()
-    return {(row["queue"], row["payload"]): row["count"] for row in rows}
+    """How many messages of each queue say the one body and the other."""
+    said = ((row["queue"], fact["word"]) for row in sampled(given, sample) for fact in row["facts"])
+    return Counter(fact for fact in said if fact[1] in BODIES)
 
 
 def test_a_payload_is_its_messages_own_and_the_dead_are_left_out(given):
     """Those that died in the queue, and those that came to it dead; the same id in another queue is another message."""
-    of = {"first": 0, "second": 1}
     assert counted(given) == {
         (queue, body): len(range(place, count, 2)) - (queue == "small")
         for queue, count in MESSAGES.items()
-        for body, place in of.items()
+        for place, body in enumerate(BODIES)
     }
 
 
@@ -54,3 +67,16 @@ def test_a_queue_gives_its_sample(given):
     for (queue, _), count in counted(given, 10).items():
         found[queue] = found.get(queue, 0) + count
     assert found == {"large": 10, "small": 2}
+
+
+def test_a_payload_is_read_once(spark, given):
+    """What a former run took from a payload is taken again only where the message is of another event by now."""
+    facts, dead, events = given
+    former = spark.createDataFrame(sampled(given), tables.HEALTHY_SAMPLE.ddl)
+    noted = F.array(F.struct(F.lit("path").alias("what"), F.lit("$.kept").alias("path"), F.lit("").alias("word")))
+    moved = F.when(F.col("message_id") == "large-7", F.lit("e0")).otherwise(F.col("payload_event_id"))
+    former = former.where("message_id != 'large-9'").withColumns({"facts": noted, "payload_event_id": moved})
+    again = {row["message_id"]: row["facts"][0]["path"] for row in sampled(given, 1000, former)}
+    assert len(again) == sum(MESSAGES.values()) - 2
+    assert {name for name, path in again.items() if path != "$.kept"} == {"large-7", "large-9"}
+    assert {row["message_id"] for row in sampled((facts, dead, events.limit(0)), 1000, former)} == set(again)

@@ -12,7 +12,7 @@ from deadletter import tables
 from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.patterns import compare_payloads
-from deadletter.gold.payload import with_payload
+from deadletter.gold.payload import placed
 from deadletter.gold.status import message_status
 from deadletter.patterns.deviation import HEALTHY
 from deadletter.patterns.grouping import add_signature
@@ -39,24 +39,16 @@ def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> Data
 
 
 def suspects(
-    open_ones: DataFrame,
-    facts: SilverFacts,
-    dead: DataFrame,
-    profiles: DataFrame,
-    events: DataFrame,
-    masks: Sequence[Mask] = MASKS,
-    stage: Stage = as_it_is,
+    receivable: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS, stage: Stage = as_it_is
 ) -> DataFrame:
-    """Rows of ``control.suspects``: messages of :func:`waiting` that somebody can receive and that have at most one
-    delivery left, or an error, or a payload unlike healthy ones.
+    """Rows of ``control.suspects``: messages of :func:`receivable` that have at most one delivery left, or an error, or
+    a ``payload`` unlike healthy ones.
 
-    ``profiles`` say what is usual in each queue, see :func:`deadletter.gold.profile.usual`; ``events`` are rows of
-    ``bronze.queue_events``; ``stage`` keeps what is read several times. What lies in a dead letter queue is not at
-    risk, it is dead.
+    ``profiles`` say what is usual in each queue, see :func:`deadletter.gold.profile.usual`; ``stage`` keeps what is
+    read several times.
     """
-    counted = stage(counted_open(open_ones, facts, dead))
     # staged: a filter on what it found would compare every payload twice
-    compared = stage(compare_payloads(_with_payload(counted, facts, events, stage), profiles, masks))
+    compared = stage(compare_payloads(receivable, profiles, masks))
     suspected = compared.where((_risk() != "known_pattern") | F.col("error").isNotNull() | _deviates())
     signed = add_signature(suspected, "error", masks, stage)
     signature = F.when(says_something(F.col("error")), F.col("signature"))
@@ -82,9 +74,10 @@ def _deviates() -> Column:
     return F.col("deviation_key") != HEALTHY
 
 
-def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> DataFrame:
-    """Messages of :func:`waiting` outside dead letter queues, with ``claim_count``, ``max_deliveries`` in force at
-    ``as_of`` and ``deliveries_left`` (null without a limit).
+def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> DataFrame:
+    """Messages of :func:`waiting` that somebody can receive, with ``claim_count``, ``max_deliveries`` in force at
+    ``as_of``, ``deliveries_left`` (null without a limit), and the place of their payload, see
+    :func:`deadletter.gold.payload.placed`. What lies in a dead letter queue is not at risk, it is dead.
 
     Zaqar moves a message at the claim after its last; RabbitMQ and Pulsar count the deliveries after the
     first, a classic RabbitMQ queue as far as it remembers them. RabbitMQ's acknowledgements are not observable: a
@@ -99,8 +92,9 @@ def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> D
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
-    return (
-        open_ones.where(~done)
+    own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
+    counted = (
+        open_ones.where(~done & ~own_post)
         .join(facts.policies, list(QUEUE_KEY), "left")
         .join(dead_letter_queues(facts, dead), list(QUEUE), "left_anti")
         .withColumns(
@@ -117,6 +111,7 @@ def counted_open(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> D
         )
         .drop("policies", "policy")
     )
+    return placed(facts.with_post(counted), F.col("post")).drop("post")
 
 
 def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
@@ -124,13 +119,6 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     named = facts.policies.select("system", "tenant", F.explode(targets(F.col("policies"))).alias("queue"))
     named = named.where("queue IS NOT NULL").withColumn("tenant", F.expr(tenant_of("queue")))
     return named.unionByName(lying(dead).select(*QUEUE)).distinct()
-
-
-def _with_payload(messages: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:
-    """Take each payload from its post."""
-    own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
-    placed = facts.with_post(messages.where(~own_post))
-    return with_payload(placed, F.col("post"), events, stage=stage).drop("post")
 
 
 def _with_pattern(suspected: DataFrame, dead: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.contrast import payload_fields, people
 from deadletter.gold.facts import SilverFacts, last_error
-from deadletter.gold.payload import with_payload
+from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
@@ -47,13 +47,24 @@ def cause(reason: Column) -> Column:
     return F.coalesce(F.try_element_at(known, reason), F.lit("other"))
 
 
-def dead_letters(deaths: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage = as_it_is) -> DataFrame:
-    """Rows of ``gold.dead_letters`` from :func:`all_deaths`, before they are compared and grouped: ``pattern_id``,
-    ``signature`` and the deviation are null.
-
-    ``events`` are rows of ``bronze.queue_events``, where payloads stay; ``stage`` keeps what is read several times.
+def placed_deaths(deaths: DataFrame, facts: SilverFacts, former: DataFrame | None = None) -> DataFrame:
+    """:func:`all_deaths` with their last error, and with the place of their payload, see
+    :func:`deadletter.gold.payload.placed`. ``payload`` is there where ``former`` rows of ``gold.dead_letters`` have it.
     """
-    return _with_traits(_with_payload(_with_life(deaths, facts), facts, events, stage))
+    posted = _with_post(_with_life(deaths, facts), facts)
+    if former is None:
+        return posted.withColumn("payload", F.lit(None).cast("string"))
+    kept = former.where("payload IS NOT NULL").select(*PLACE, "payload").dropDuplicates(list(PLACE))
+    return posted.join(kept, list(PLACE), "left")
+
+
+def dead_letters(placed: DataFrame, found: DataFrame) -> DataFrame:
+    """Rows of ``gold.dead_letters`` from :func:`placed_deaths`, before they are compared and grouped: ``pattern_id``,
+    ``signature`` and the deviation are null. Payloads that are not there yet are among ``found``, see
+    :func:`deadletter.gold.payload.payloads`.
+    """
+    here = placed.withColumnRenamed("payload", "kept")
+    return _with_traits(with_payload(here, found).withColumn("payload", F.coalesce("kept", "payload")))
 
 
 def lying(dead: DataFrame) -> DataFrame:
@@ -110,8 +121,9 @@ def _with_life(dead: DataFrame, facts: SilverFacts) -> DataFrame:
     return dead.drop("error").join(told, list(tables.MESSAGE_KEY), "left")
 
 
-def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame, stage: Stage) -> DataFrame:
-    """Take each payload from its post; where that was not seen, from the event that shows the death. Adds ``producer``.
+def _with_post(dead: DataFrame, facts: SilverFacts) -> DataFrame:
+    """Add the place of each payload: its post's or, where that was not seen, the event's that shows the death. Adds
+    ``producer``.
 
     Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue, along
     its dead letter queue, was posted there. Elsewhere the same id in another queue can be another message.
@@ -131,7 +143,7 @@ def _with_payload(dead: DataFrame, facts: SilverFacts, events: DataFrame, stage:
     elsewhere = F.when(F.col("system") == "zaqar", F.get(moved, F.lit(0)))
     posted = dead.drop("payload").join(posts, message, "left").withColumn("here", here)
     posted = posted.withColumns({"post": F.coalesce("here", elsewhere), "producer": F.col("here.producer")})
-    return with_payload(posted, F.col("post"), events, otherwise=F.col("event_id"), stage=stage)
+    return placed(posted, F.col("post"), otherwise=F.col("event_id"))
 
 
 def _with_traits(dead: DataFrame) -> DataFrame:

@@ -1,14 +1,15 @@
-"""The payloads of messages that did well: what dead ones are compared with."""
+"""Messages that did well: what their payloads say is what dead ones' are compared with."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from deadletter import tables
 from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.payload import with_payload
-from deadletter.staging import Stage, as_it_is
+from deadletter.gold.payload import PLACE, placed, with_payload
+from deadletter.gold.profile import said
 from deadletter.tables import QUEUE
 
 SAMPLES = (1000, 500, 250, 100)
@@ -16,6 +17,7 @@ SAMPLES = (1000, 500, 250, 100)
 SAMPLE_OF_ALL = 100_000
 """Messages of all queues that are looked at, unless the smallest sample of each are more."""
 _MESSAGE = (*QUEUE, "message_id")
+_PLACED = (*_MESSAGE, *PLACE[1:])
 
 
 def sample_of(queues: int) -> int:
@@ -27,24 +29,34 @@ def sample_of(queues: int) -> int:
     return next((sample for sample in SAMPLES if sample * queues <= SAMPLE_OF_ALL), SAMPLES[-1])
 
 
-def healthy_payloads(
-    facts: SilverFacts, dead: DataFrame, events: DataFrame, sample: int = SAMPLES[0], stage: Stage = as_it_is
+def sampled(
+    facts: SilverFacts, dead: DataFrame, sample: int = SAMPLES[0], former: DataFrame | None = None
 ) -> DataFrame:
-    """Rows of ``system, tenant, queue, payload``: up to ``sample`` messages of each queue that were delivered and
-    neither died there nor came there dead.
+    """Up to ``sample`` messages of each queue that were delivered and neither died there nor came there dead, with the
+    place of their payload, see :func:`deadletter.gold.payload.placed`. ``facts`` are there where ``former`` rows of
+    ``control.healthy_sample`` have them.
 
-    Settled ones; on RabbitMQ, where consumers rarely tell, delivered ones. ``dead`` are rows of ``gold.dead_letters``,
-    ``events`` of ``bronze.queue_events``; ``stage`` keeps what is read several times.
+    Settled ones; on RabbitMQ, where consumers rarely tell, delivered ones. ``dead`` are rows of ``gold.dead_letters``.
     """
     place = F.row_number().over(Window.partitionBy(*QUEUE).orderBy(F.xxhash64("message_id"), "message_id"))
-    sampled = (
+    chosen = (
         _delivered(facts)
         .join(_lies_dead(dead), list(_MESSAGE), "left_anti")
         .withColumn("place", place)
         .where(F.col("place") <= sample)
-        .select(*_MESSAGE, "post")
     )
-    return with_payload(stage(sampled), F.col("post"), events, stage=stage).select(*QUEUE, "payload")
+    chosen = placed(chosen, F.col("post")).select(*_PLACED, "payload_day")
+    if former is None:
+        return chosen.withColumn("facts", F.lit(None).cast(tables.FACTS))
+    return chosen.join(former.select(*_PLACED, "facts"), list(_PLACED), "left")
+
+
+def healthy_sample(sampled: DataFrame, found: DataFrame) -> DataFrame:
+    """Rows of ``control.healthy_sample`` from :func:`sampled` messages; the payloads of those without ``facts`` are
+    among ``found``, see :func:`deadletter.gold.payload.payloads`."""
+    new = with_payload(sampled.where("facts IS NULL").drop("facts"), found)
+    read = new.select(*_PLACED, said(F.col("payload")).alias("facts"))
+    return sampled.where("facts IS NOT NULL").select(*_PLACED, "facts").unionByName(read)
 
 
 def _lies_dead(dead: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -14,10 +14,20 @@ from deadletter.tables import QUEUE, QUEUE_KEY
 
 
 def queue_profile(facts: SilverFacts, healthy: DataFrame) -> DataFrame:
-    """Rows of ``control.queue_profile``: what ``healthy`` payloads (``system, tenant, queue, payload``) say, and who
-    posted and received the messages of ``facts`` that were delivered.
+    """Rows of ``control.queue_profile``: what the payloads of ``healthy`` messages say (rows of
+    ``control.healthy_sample``), and who posted and received the messages of ``facts`` that were delivered.
     """
     return _of_payloads(healthy).unionByName(_of_people(facts)).select(*tables.QUEUE_PROFILE.column_names)
+
+
+def said(payload: Column) -> Column:
+    """All that is counted of one payload: ``array<struct<what, path, word>>``, see
+    :func:`deadletter.patterns.profile.facts`, and its fields that say where it comes from."""
+    fields = F.transform(
+        payload_fields(payload),
+        lambda trait: F.struct(F.lit("field").alias("what"), trait["what"].alias("path"), trait["value"].alias("word")),
+    )
+    return F.concat(facts_of(payload), fields)
 
 
 def usual(own: DataFrame, profiles: DataFrame) -> DataFrame:
@@ -36,11 +46,7 @@ def _counted(profiles: DataFrame) -> DataFrame:
 
 
 def _of_payloads(healthy: DataFrame) -> DataFrame:
-    fields = F.transform(
-        payload_fields(F.col("payload")),
-        lambda trait: F.struct(F.lit("field").alias("what"), trait["what"].alias("path"), trait["value"].alias("word")),
-    )
-    told = healthy.select(*QUEUE, F.explode(F.concat(facts_of(F.col("payload")), fields)).alias("fact"))
+    told = healthy.select(*QUEUE, F.explode("facts").alias("fact"))
     named = told.select(
         *QUEUE, "fact.what", F.col("fact.path").alias("name"), F.col("fact.word").alias("value")
     ).withColumn("subscription", F.lit(""))

@@ -13,17 +13,18 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
-from deadletter.gold.at_risk import at_risk, dead_letter_queues, suspects, waiting
+from deadletter.gold.at_risk import at_risk, dead_letter_queues, receivable, suspects, waiting
 from deadletter.gold.collateral import collateral
-from deadletter.gold.dead_letters import all_deaths, dead_letters, lying
+from deadletter.gold.dead_letters import all_deaths, dead_letters, lying, placed_deaths
 from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.health import queue_health
-from deadletter.gold.healthy import healthy_payloads
+from deadletter.gold.healthy import healthy_sample, sampled
 from deadletter.gold.identity import decided
 from deadletter.gold.outlook import outlook
 from deadletter.gold.patterns import NAMED_BY, compare_payloads, grouped, poison_patterns
+from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.gold.survival import delivery_survival
@@ -52,7 +53,7 @@ class ReachesFurther(Exception):
 @dataclass(frozen=True)
 class Derivation:
     """What a run derives: the rows of the queues in ``scope`` as of ``as_of``, by the store's ``habits``, with so many
-    healthy messages of each queue as a ``sample``."""
+    healthy messages of each queue as a ``sample``. ``goes_on``: what the last run took from payloads still holds."""
 
     lake: Lake
     scope: Scope
@@ -60,6 +61,11 @@ class Derivation:
     habits: Habits
     masks: Sequence[Mask]
     sample: int
+    goes_on: bool
+
+    def former(self, table: Table) -> DataFrame | None:
+        """The rows of these queues as they are before this run writes them, where they still hold."""
+        return self.lake.read(table).where(self.scope.inside) if self.goes_on else None
 
     def with_others(self, rows: DataFrame, table: Table) -> DataFrame:
         """The derived rows of a table together with those of the queues that stay as they are."""
@@ -94,7 +100,8 @@ def derive(
         tell("gold: already up to date")
         return
     gate.parameters["as_of"] = as_of.isoformat()
-    run = Derivation(lake, due(lake, done, sources, as_of), as_of, habits, masks, sources["sample"])
+    scope = due(lake, done, sources, as_of)
+    run = Derivation(lake, scope, as_of, habits, masks, sources["sample"], goes_on=scope != EVERYTHING)
     try:
         _derive(run, gate, tell)
     except ReachesFurther as reason:
@@ -160,22 +167,26 @@ def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Tabl
 
 def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame]:
     """The dead letters with their patterns, and the tables about these, computed."""
-    lake, events = run.lake, run.lake.read(tables.QUEUE_EVENTS)
-    known = run.with_dead_from_others(deaths)
-    judged, own, open_ones = together(
+    lake, known = run.lake, run.with_dead_from_others(deaths)
+    died, sample, (open_ones, candidates) = together(
         [
-            lambda: lake.stage(dead_letters(deaths, facts, events, lake.stage)),
-            lambda: lake.stage(queue_profile(facts, healthy_payloads(facts, known, events, run.sample, lake.stage))),
-            lambda: lake.stage(waiting(facts, known, run.habits)),
+            lambda: lake.stage(placed_deaths(deaths, facts, run.former(tables.DEAD_LETTERS))),
+            lambda: lake.stage(sampled(facts, known, run.sample, run.former(tables.HEALTHY_SAMPLE))),
+            lambda: _open(run, facts, known),
         ]
     )
     there = "" if run.scope == EVERYTHING else " there"
-    tell(f"gold: {judged.count():,} dead letters{there}; patterns, queue health, delivery survival, discrepancies")
+    tell(f"gold: {died.count():,} dead letters{there}; patterns, queue health, delivery survival, discrepancies")
+    sought = [died.where("payload IS NULL"), sample.where("facts IS NULL"), candidates]
+    found = lake.stage(payloads(sought, lake.read(tables.QUEUE_EVENTS), lake.stage))
+    judged, (healthy, own) = together(
+        [lambda: lake.stage(dead_letters(died, found)), lambda: _profiles(run, facts, healthy_sample(sample, found))]
+    )
     profiles = run.with_others(own, tables.QUEUE_PROFILE)
     yardstick = lake.stage(usual(own, profiles))
     suspected, (dead, named, names, decisions) = together(
         [
-            lambda: lake.stage(suspects(open_ones, facts, known, yardstick, events, run.masks, lake.stage)),
+            lambda: lake.stage(suspects(with_payload(candidates, found), yardstick, run.masks, lake.stage)),
             lambda: _named(run, compare_payloads(judged, yardstick, run.masks)),
         ]
     )
@@ -191,8 +202,20 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
         tables.QUEUE_OUTLOOK: partial(outlook, open_ones, dead, own, dead_letter_queues(facts, known), run.as_of),
     }
-    made = {tables.SUSPECTS: suspected, tables.QUEUE_PROFILE: own, tables.DEAD_LETTERS: dead}
-    return stage_all(lake, derived) | made
+    made = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
+    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead}
+
+
+def _open(run: Derivation, facts: SilverFacts, known: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The open messages, and those of them that somebody can receive."""
+    open_ones = run.lake.stage(waiting(facts, known, run.habits))
+    return open_ones, run.lake.stage(receivable(open_ones, facts, known))
+
+
+def _profiles(run: Derivation, facts: SilverFacts, healthy: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The healthy messages that are looked at, and what the messages of each queue have in common."""
+    healthy = run.lake.stage(healthy)
+    return healthy, run.lake.stage(queue_profile(facts, healthy))
 
 
 def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame, Decisions]:
