@@ -65,6 +65,8 @@ LARGE = COMPILED | {
     "spark.sql.shuffle.partitions": "32",
     # the days of a batch are written side by side: raw texts are too long to be sorted by day first
     "spark.sql.maxConcurrentOutputFileWriters": "8",
+    # the few dead of millions of messages are still sent to where the messages are
+    "spark.sql.autoBroadcastJoinThreshold": "64m",
     # sets are gathered in memory for so many messages at once before they are sorted instead, not for 128
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
 }
@@ -72,6 +74,7 @@ SMALL = COMPILED | {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.maxConcurrentOutputFileWriters": "0",
+    "spark.sql.autoBroadcastJoinThreshold": "10m",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "128",
 }
 TINY = SMALL | {

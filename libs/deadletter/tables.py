@@ -26,7 +26,7 @@ class Column:
 @dataclass(frozen=True)
 class Table:
     """One table of the lake. ``key`` names the columns that tell its rows apart; nobody changes the rows of one that
-    is ``append_only``."""
+    is ``append_only``. Files are left out by the columns in ``found_by``, or any of the first 32."""
 
     layer: str
     name: str
@@ -35,6 +35,7 @@ class Table:
     columns: tuple[Column, ...]
     partitioned_by: tuple[str, ...] = ()
     append_only: bool = False
+    found_by: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -142,6 +143,7 @@ MESSAGE_STATE = Table(
         Column("seen", "timestamp", "Earliest time an event showed the message in this queue"),
     ),
     partitioned_by=("created_day",),
+    found_by=(*QUEUE, "seen"),
 )
 
 CLAIMS = Table(
@@ -156,6 +158,7 @@ CLAIMS = Table(
         Column("renewals", f"array<{RENEWAL}>", "Successful renewals, in time order"),
         Column("released", RELEASED, "The earliest successful release"),
     ),
+    found_by=QUEUE,
 )
 
 CLAIM_ATTEMPTS = Table(
@@ -174,6 +177,7 @@ CLAIM_ATTEMPTS = Table(
         Column("grace", "bigint", "Grace asked for, seconds"),
         Column("consumer", "string", "Client id of the consumer"),
     ),
+    found_by=(*QUEUE, "time"),
 )
 
 QUEUE_POLICIES = Table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -22,47 +24,44 @@ def queue_health(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     lay in its queue until then.
     """
     deaths = dead.select(*MESSAGE_KEY, "dead_lettered_at")
-    state = (
-        facts.state.join(deaths, list(MESSAGE_KEY), "left")
-        .join(facts.policies, list(QUEUE_KEY), "left")
-        .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
-    )
-    delay = rules.effective_delay(F.col("posted.delay"), F.col("policy"))
-    settled = F.when(F.col("dead_lettered_at").isNull(), F.col("settled.time"))
-    moments = state.select(
-        *QUEUE_KEY,
-        F.flatten(
-            F.array(
-                _moments("posted", F.array(F.col("posted.time"))),
-                _moments("claimed", F.transform("deliveries", lambda d: d["time"])),
-                _moments("settled", F.array(settled)),
-                _moments("delayed", F.array(F.when(delay > 0, F.col("posted.time")))),
-                _moments("expired_unseen", F.array(_expired_unseen(facts))),
-            )
-        ).alias("moments"),
-    ).select(*QUEUE_KEY, F.explode("moments").alias("moment"))
-    died = deaths.select(
-        *QUEUE_KEY,
-        F.struct(F.lit("dead_lettered").alias("what"), F.col("dead_lettered_at").alias("time")).alias("moment"),
-    )
-    counts = [F.sum((F.col("moment.what") == name).cast("bigint")).alias(name) for name in MEASURES]
+    settled = facts.state.where("settled IS NOT NULL").join(deaths, list(MESSAGE_KEY), "left_anti")
+    moments = [
+        _moments("posted", facts.state, F.col("posted.time")),
+        _moments("claimed", facts.state, F.explode("deliveries.time")),
+        _moments("settled", settled, F.col("settled.time")),
+        _moments("dead_lettered", deaths, F.col("dead_lettered_at")),
+        _moments("delayed", _delayed(facts), F.col("posted.time")),
+        _moments("expired_unseen", _expired_unseen(facts, deaths), F.col("expires")),
+    ]
+    counts = [F.count_if(F.col("what") == name).alias(name) for name in MEASURES]
     return (
-        moments.unionByName(died)
-        .where("moment.time IS NOT NULL")
-        .groupBy(*QUEUE_KEY, F.date_trunc("hour", "moment.time").alias("hour"))
+        reduce(DataFrame.unionByName, moments)
+        .where("time IS NOT NULL")
+        .groupBy(*QUEUE_KEY, F.date_trunc("hour", "time").alias("hour"))
         .agg(*counts)
         .select(*tables.QUEUE_HEALTH.column_names)
     )
 
 
-def _moments(what: str, times: Column) -> Column:
-    return F.transform(times, lambda time: F.struct(F.lit(what).alias("what"), time.alias("time")))
+def _moments(what: str, rows: DataFrame, time: Column) -> DataFrame:
+    return rows.select(*QUEUE_KEY, F.lit(what).alias("what"), time.alias("time"))
 
 
-def _expired_unseen(facts: SilverFacts) -> Column:
-    ttl = rules.effective_ttl(F.col("posted.ttl"), F.col("policy"))
-    expires = F.timestamp_seconds(F.unix_seconds(F.col("posted.time")) + ttl)
-    unseen = (F.col("system") == "zaqar") & (F.size("deliveries") == 0) & F.col("settled").isNull()
+def _delayed(facts: SilverFacts) -> DataFrame:
+    """The messages that were posted with a delay in force. Few queues ever have one: the others' are not looked at."""
+    some = F.exists("policies", lambda policy: policy["default_delay"] > 0)
+    delaying = facts.state.join(facts.policies.where(some), list(QUEUE_KEY))
+    policy = policy_at(F.col("policies"), F.col("posted.time"))
+    return delaying.where(rules.effective_delay(F.col("posted.delay"), policy) > 0)
+
+
+def _expired_unseen(facts: SilverFacts, deaths: DataFrame) -> DataFrame:
+    """The Zaqar messages whose TTL ended without any claim, and when: ``expires``."""
+    unseen = facts.state.where("system = 'zaqar' AND posted IS NOT NULL AND settled IS NULL AND size(deliveries) = 0")
+    judged = unseen.join(deaths, list(MESSAGE_KEY), "left_anti").join(facts.policies, list(QUEUE_KEY), "left")
+    policy = policy_at(F.col("policies"), F.col("posted.time"))
+    ttl = rules.effective_ttl(F.col("posted.ttl"), policy)
+    ended = judged.withColumn("expires", F.timestamp_seconds(F.unix_seconds("posted.time") + ttl))
     emptied = emptied_after(F.col("policies"), F.col("posted.time"))
-    there = F.col("dead_lettered_at").isNull() & F.coalesce(emptied >= expires, F.lit(True))
-    return F.when(unseen & there & (expires <= F.lit(facts.as_of)), expires)
+    there = F.coalesce(emptied >= F.col("expires"), F.lit(True))
+    return ended.where(there & (F.col("expires") <= F.lit(facts.as_of)))
