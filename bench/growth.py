@@ -14,17 +14,29 @@ from measure import found, in_turn, measured, require_same, spread, truth
 from stream import Stream, backlog, deaths, write_batch
 
 CHUNK = 6_000_000
+OLD_QUEUES = ", old queues"
 CLAIMS = 24_000
 SMALL = Stream("t", 330)
 """About 100 events a batch: 33 exchanges that claim, 33 that settle, 33 that post."""
 SIDES = ("ours", "textbook")
+OWN, OLD = "s", "q"
+"""Prefixes of the queues that the batches of B are for: queues of their own, and the history's."""
 KEPT_BATCHES = 120
 """Batches whose late messages lie in a history from the start."""
 
 
-def stream_of(size):
-    """The stream of scenario B; smaller where a lake is too small to be a test of it."""
-    return Stream("s", CLAIMS if size >= 600_000 else max(100, size // 25))
+def queues_of(size):
+    """How many queues a history of so many messages has."""
+    return min(1000, max(10, size // 600))
+
+
+def stream_of(size, prefix=OWN):
+    """A stream of scenario B; smaller where a lake is too small to be a test of it."""
+    return Stream(prefix, CLAIMS if size >= 600_000 else max(100, size // 25), queues_of(size))
+
+
+def streams_of(size):
+    return stream_of(size), stream_of(size, OLD), SMALL
 
 
 def base_of(given, size):
@@ -33,7 +45,7 @@ def base_of(given, size):
 
 def prepare(given, size, sides=SIDES):
     """Make the lakes of one size, once."""
-    base, spec = base_of(given, size), Spec.of(size, queues=min(1000, max(10, size // 600)))
+    base, spec = base_of(given, size), Spec.of(size, queues=queues_of(size))
     if (base / "ready").exists():
         return base
     shutil.rmtree(base, ignore_errors=True)
@@ -45,7 +57,7 @@ def prepare(given, size, sides=SIDES):
         generate(base / "raw", spec, days, declare=days[-1] == spec.days - 1)
         truths += (base / "raw" / "truth.csv").read_text().splitlines(keepends=True)[1:]
         if first == 0:
-            for stream in (stream_of(size), SMALL):
+            for stream in streams_of(size):
                 lines = backlog(stream, KEPT_BATCHES)
                 write(base / "raw" / "landing" / "zaqar" / f"backlog-{stream.prefix}.jsonl", lines)
         for side in sides:
@@ -82,14 +94,14 @@ def go_on(given, base, side, stream, count):
     require_same(found(dead), expected(base, side), f"{base.name} {side}")
     warm = [batch["seconds"] for batch in told["batches"][1:]] or [told["batches"][0]["seconds"]]
     told |= {"first_seconds": told["batches"][0]["seconds"], "seconds": spread(warm)["median"]}
-    say(f"  {base.name} {side}: first {told['first_seconds']} s, then {told['seconds']} s a batch")
+    say(f"  {base.name} {side}, queues {stream.prefix}: first {told['first_seconds']} s, then {told['seconds']} s a batch")
     return told
 
 
 def expected(base, side):
     """What must be dead by now: the history's dead letters, and those of the batches taken in."""
     rows = (base / "truth.csv").read_text()
-    for stream in (stream_of(int(base.name.split("-")[1])), SMALL):
+    for stream in streams_of(int(base.name.split("-")[1])):
         done = base / side / f"done-{stream.prefix}"
         for batch in range(int(done.read_text()) if done.exists() else 0):
             rows += "".join(f"{','.join(row)}\n" for row in deaths(stream, batch))
@@ -101,18 +113,25 @@ def expected(base, side):
 def growth(given):
     """B: the same batches into lakes of every size, ours and the textbook in turn."""
     bases = {size: prepare(given, size) for size in given.sizes}
-    sides = {f"{side} {size:,}": (side, size) for size in given.sizes for side in SIDES}
+    sides = {
+        f"{side} {size:,}{where}": (side, size, prefix)
+        for where, prefix in (("", OWN), (OLD_QUEUES, OLD))
+        for size in given.sizes
+        for side in SIDES
+    }
     runs = []
     for repetition, label in in_turn(list(sides), given.repetitions):
-        side, size = sides[label]
-        told = go_on(given, bases[size], side, stream_of(size), given.batches)
+        side, size, prefix = sides[label]
+        told = go_on(given, bases[size], side, stream_of(size, prefix), given.batches)
         runs.append({"side": label, "repetition": repetition} | told)
     small, large = f"{min(given.sizes):,}", f"{max(given.sizes):,}"
-    ratios = [
-        ratio(runs, f"ours {large}", f"ours {small}", "seconds", 1.2),
-        ratio(runs, f"textbook {large}", f"ours {large}", "seconds", 5, most=False),
-        ratio(runs, f"textbook {large}", f"textbook {small}", "seconds"),
-    ]
+    ratios = []
+    for where in ("", OLD_QUEUES):
+        ratios += [
+            ratio(runs, f"ours {large}{where}", f"ours {small}{where}", "seconds", 1.2),
+            ratio(runs, f"textbook {large}{where}", f"ours {large}{where}", "seconds", 5, most=False),
+            ratio(runs, f"textbook {large}{where}", f"textbook {small}{where}", "seconds"),
+        ]
     told = {"what": "B. growth: the same batch into lakes of several sizes, warm process", "runs": runs}
     told["data"] = {"claims": stream_of(min(given.sizes)).claims, "messages": list(given.sizes)}
     told |= {"figures": figures(runs, ("first_seconds", "seconds")), "ratios": ratios}

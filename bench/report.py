@@ -68,6 +68,19 @@ def steps(told):
         yield f"Steps of {side}, s: {', '.join(parts)}."
 
 
+def machines(figures):
+    """What the scenarios ran on: figures of one machine are no measure for another's."""
+    letters = {}
+    for letter, told in figures.items():
+        machine = told["machine"]
+        ran_on = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
+        versions = ", ".join(f"{key} {value}" for key, value in told["versions"].items())
+        letters.setdefault(f"{ran_on}. {versions}", []).append(letter)
+    for machine, of in letters.items():
+        whose = f" of {', '.join(of)}" if len(letters) > 1 else ""
+        yield f"Machine{whose}: {machine}.\n"
+
+
 def scenario(letter, told):
     yield f"\n### {told['what']}\n"
     if "left_out" in told:
@@ -91,14 +104,7 @@ def tables(figures):
     """All figures as markdown."""
     if not figures:
         return "Not measured yet."
-    first = next(iter(figures.values()))
-    told = ", ".join(f"{key} {value}" for key, value in first["versions"].items())
-    machine = first["machine"]
-    ran_on = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
-    lines = [
-        f"Machine: {ran_on}. {told}.\n",
-        *targets(figures),
-    ]
+    lines = [*machines(figures), *targets(figures)]
     for letter, of_scenario in figures.items():
         lines += scenario(letter, of_scenario)
     return "\n".join(lines)
