@@ -94,7 +94,8 @@ def go_on(given, base, side, stream, count):
     require_same(found(dead), expected(base, side), f"{base.name} {side}")
     warm = [batch["seconds"] for batch in told["batches"][1:]] or [told["batches"][0]["seconds"]]
     told |= {"first_seconds": told["batches"][0]["seconds"], "seconds": spread(warm)["median"]}
-    say(f"  {base.name} {side}, queues {stream.prefix}: first {told['first_seconds']} s, then {told['seconds']} s a batch")
+    who = f"{base.name} {side}, queues {stream.prefix}"
+    say(f"  {who}: first {told['first_seconds']} s, then {told['seconds']} s a batch")
     return told
 
 
