@@ -32,7 +32,7 @@ def quarantine() -> None:
     """Events that a parser or a gate refused: look at them, release or discard them."""
 
 
-where_option = click.option("--where", metavar="SQL", help="All events that wait and for which this is true.")
+where_option = click.option("--where", metavar="SQL", help="The events for which this is true, of those that wait.")
 
 
 def _decision(act: Callable) -> Callable:
