@@ -25,14 +25,9 @@ KEPT_BATCHES = 120
 """Batches whose late messages lie in a history from the start."""
 
 
-def queues_of(size):
-    """How many queues a history of so many messages has."""
-    return min(1000, max(10, size // 600))
-
-
 def stream_of(size, prefix=OWN):
     """A stream of scenario B; smaller where a lake is too small to be a test of it."""
-    return Stream(prefix, CLAIMS if size >= 600_000 else max(100, size // 25), queues_of(size))
+    return Stream(prefix, CLAIMS if size >= 600_000 else max(100, size // 25), Spec.of(size).queues)
 
 
 def streams_of(size):
@@ -45,8 +40,9 @@ def base_of(given, size):
 
 def prepare(given, size, sides=SIDES):
     """Make the lakes of one size, once."""
-    base, spec = base_of(given, size), Spec.of(size, queues=queues_of(size))
-    if (base / "ready").exists():
+    base, spec = base_of(given, size), Spec.of(size)
+    ready, prefixes = base / "ready", "".join(stream.prefix for stream in streams_of(size))
+    if ready.exists() and ready.read_text() == prefixes:
         return base
     shutil.rmtree(base, ignore_errors=True)
     a_chunk = max(1, CHUNK * spec.days // size)
@@ -64,7 +60,7 @@ def prepare(given, size, sides=SIDES):
             _take_in(given, base, side)
         shutil.rmtree(base / "raw")
     (base / "truth.csv").write_text("".join(truths))
-    (base / "ready").touch()
+    ready.write_text(prefixes)
     return base
 
 

@@ -2,8 +2,8 @@
 
 A batch claims the messages that the batch before it posted, settles 98 % of them, claims the poison of the two
 batches before again, moves that of the third, and posts what the next batch claims. Of the main claims 1 % are late:
-claims and posts of two days before the history's end arrive in this batch. The queues are the stream's own, so a
-stream is the same whatever history it follows.
+claims and posts of two days before the history's end arrive in this batch. A stream is the same whatever history it
+follows; its queues are its own, or the history's where it has their prefix.
 """
 
 import random

@@ -340,7 +340,7 @@ def create_statement(identifier: str, table: Table) -> str:
 
 
 def _properties(table: Table) -> dict[str, str]:
-    # least and greatest values of every field of a fact cost more than they spare: nobody asks by them
+    # least and greatest values of every field of a fact cost more than they spare
     found_by = {"delta.dataSkippingStatsColumns": ",".join(table.found_by)} if table.found_by else {}
     if not table.append_only:
         return {"delta.enableDeletionVectors": "true"} | found_by

@@ -25,7 +25,7 @@ def sql_string(value: str) -> str:
 
 def of_queues(queues: Iterable[Queue], table: str = "", tenant: str = "tenant", queue: str = "queue") -> str:
     """The rows whose ``tenant`` and ``queue`` name one of these queues, as a predicate of literals: only such ones let
-    Delta skip files.
+    Delta skip files. ``table`` is the prefix of columns; without one, ``tenant`` may be any SQL.
 
     >>> of_queues([("zaqar", "p", "b"), ("zaqar", "p", "a"), ("pulsar", "t/n", EVERY)])
     "(system = 'pulsar' AND tenant = 't/n') OR (system = 'zaqar' AND tenant = 'p' AND queue IN ('a', 'b'))"

@@ -102,6 +102,7 @@ CONCENTRATION = (
     "array<struct<what:string,value:string,dead_letters:bigint,share:double,expected_share:double,lift:double>>"
 )
 TRAITS = "array<struct<what:string,value:string>>"
+SAID = "array<struct<what:string,path:string,word:string>>"
 TREND = "array<struct<hour:timestamp,dead_letters:bigint>>"
 RELEASED = "struct<time:timestamp,event_id:string>"
 
@@ -143,7 +144,7 @@ MESSAGE_STATE = Table(
         Column("seen", "timestamp", "Earliest time an event showed the message in this queue"),
     ),
     partitioned_by=("created_day",),
-    found_by=(*QUEUE, "seen"),
+    found_by=MESSAGE_KEY,
 )
 
 CLAIMS = Table(
@@ -177,7 +178,7 @@ CLAIM_ATTEMPTS = Table(
         Column("grace", "bigint", "Grace asked for, seconds"),
         Column("consumer", "string", "Client id of the consumer"),
     ),
-    found_by=(*QUEUE, "time"),
+    found_by=QUEUE,
 )
 
 QUEUE_POLICIES = Table(
@@ -255,7 +256,7 @@ DEAD_LETTERS = Table(
         Column("event_id", "string", "The raw event that shows or implies the death"),
         Column("pattern_id", "string", "The pattern it belongs to, see gold.poison_patterns"),
         Column("payload", "string", "The message's body, as posted"),
-        Column("payload_event_id", "string", "The raw event that holds the payload"),
+        Column("payload_event_id", "string", "The raw event that holds the payload; null: none that does was seen"),
         Column("payload_position", "int", "Its place among the messages of that event, from 0"),
         Column("error", "string", "The last error a consumer gave"),
         Column("signature", "string", "The error without what varies, as groups are made of it; null: no error"),
@@ -480,7 +481,6 @@ QUEUE_PROFILE = Table(
     ),
 )
 
-FACTS = "array<struct<what:string,path:string,word:string>>"
 HEALTHY_SAMPLE = Table(
     "control",
     "healthy_sample",
@@ -491,7 +491,7 @@ HEALTHY_SAMPLE = Table(
         _MESSAGE[-1],
         Column("payload_event_id", "string", "The raw event that holds the payload"),
         Column("payload_position", "int", "Its place among the messages of that event, from 0"),
-        Column("facts", FACTS, "What the payload says, as control.queue_profile tells it: what, name and value"),
+        Column("facts", SAID, "What the payload says, as control.queue_profile tells it: what, name and value"),
     ),
 )
 

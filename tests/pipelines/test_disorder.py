@@ -23,6 +23,7 @@ COMPARED = (
     tables.COLLATERAL,
     tables.QUEUE_OUTLOOK,
     tables.QUEUE_PROFILE,
+    tables.HEALTHY_SAMPLE,
     tables.SUSPECTS,
 )
 

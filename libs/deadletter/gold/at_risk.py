@@ -39,7 +39,7 @@ def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> Data
 
 
 def suspects(
-    receivable: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS, stage: Stage = as_it_is
+    candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS, stage: Stage = as_it_is
 ) -> DataFrame:
     """Rows of ``control.suspects``: messages of :func:`receivable` that have at most one delivery left, or an error, or
     a ``payload`` unlike healthy ones.
@@ -48,7 +48,7 @@ def suspects(
     read several times.
     """
     # staged: a filter on what it found would compare every payload twice
-    compared = stage(compare_payloads(receivable, profiles, masks))
+    compared = stage(compare_payloads(candidates, profiles, masks))
     suspected = compared.where((_risk() != "known_pattern") | F.col("error").isNotNull() | _deviates())
     signed = add_signature(suspected, "error", masks, stage)
     signature = F.when(says_something(F.col("error")), F.col("signature"))
@@ -84,11 +84,11 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
     message delivered only once counts as done.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
-    counted = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
+    claims = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
     if facts.counts_in_classic_queues:
         remembered = counter(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"), F.lit(facts.as_of))
         counting = policy["counts"] & (policy["queue_type"] == "classic")
-        counted = counted.when((F.col("system") == "rabbitmq") & counting, remembered)
+        claims = claims.when((F.col("system") == "rabbitmq") & counting, remembered)
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
@@ -98,7 +98,7 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
         .join(facts.policies, list(QUEUE_KEY), "left")
         .join(dead_letter_queues(facts, dead), list(QUEUE), "left_anti")
         .withColumns(
-            {"policy": policy, "claim_count": F.coalesce(counted, F.size("deliveries")).cast("bigint")},
+            {"policy": policy, "claim_count": F.coalesce(claims, F.size("deliveries")).cast("bigint")},
         )
         .withColumns(
             {

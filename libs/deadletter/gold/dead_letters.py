@@ -49,21 +49,23 @@ def cause(reason: Column) -> Column:
 
 def placed_deaths(deaths: DataFrame, facts: SilverFacts, former: DataFrame | None = None) -> DataFrame:
     """:func:`all_deaths` with their last error, and with the place of their payload, see
-    :func:`deadletter.gold.payload.placed`. ``payload`` is there where ``former`` rows of ``gold.dead_letters`` have it.
+    :func:`deadletter.gold.payload.placed`. ``sought`` is true where ``former`` rows of ``gold.dead_letters`` tell what
+    is there: ``payload``, or nothing. An event that says nothing of it never will.
     """
     posted = _with_post(_with_life(deaths, facts), facts)
     if former is None:
-        return posted.withColumn("payload", F.lit(None).cast("string"))
-    kept = former.where("payload IS NOT NULL").select(*PLACE, "payload").dropDuplicates(list(PLACE))
-    return posted.join(kept, list(PLACE), "left")
+        return posted.withColumns({"payload": F.lit(None).cast("string"), "sought": F.lit(False)})
+    told = former.where("payload_event_id IS NOT NULL").select(*PLACE, "payload", F.lit(True).alias("sought"))
+    kept = posted.join(told.dropDuplicates(list(PLACE)), list(PLACE), "left")
+    return kept.withColumn("sought", F.coalesce("sought", F.lit(False)))
 
 
-def dead_letters(placed: DataFrame, found: DataFrame) -> DataFrame:
+def dead_letters(died: DataFrame, found: DataFrame) -> DataFrame:
     """Rows of ``gold.dead_letters`` from :func:`placed_deaths`, before they are compared and grouped: ``pattern_id``,
-    ``signature`` and the deviation are null. Payloads that are not there yet are among ``found``, see
+    ``signature`` and the deviation are null. Payloads that were not sought yet are among ``found``, see
     :func:`deadletter.gold.payload.payloads`.
     """
-    here = placed.withColumnRenamed("payload", "kept")
+    here = died.withColumnRenamed("payload", "kept")
     return _with_traits(with_payload(here, found).withColumn("payload", F.coalesce("kept", "payload")))
 
 
@@ -114,16 +116,17 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
 
 
 def _with_life(dead: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Add the last error that a consumer gave, and the ``deliveries``."""
+    """Add the last error that a consumer gave, ``deliveries``, and ``failed_in``: the raw event of its last failure."""
     # the few dead are sent to where the messages are
     lives = facts.state.join(dead.select(*tables.MESSAGE_KEY), list(tables.MESSAGE_KEY), "left_semi")
-    told = lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries")
+    failed_in = F.try_element_at("failures", F.lit(-1))["event_id"].alias("failed_in")
+    told = lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries", failed_in)
     return dead.drop("error").join(told, list(tables.MESSAGE_KEY), "left")
 
 
 def _with_post(dead: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Add the place of each payload: its post's or, where that was not seen, the event's that shows the death. Adds
-    ``producer``.
+    """Add the place of each payload: its post's or, where that was not seen, the event's that shows the death, or the
+    consumer's last failure where none does: both hold the message. Adds ``producer``.
 
     Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue, along
     its dead letter queue, was posted there. Elsewhere the same id in another queue can be another message.
@@ -143,7 +146,8 @@ def _with_post(dead: DataFrame, facts: SilverFacts) -> DataFrame:
     elsewhere = F.when(F.col("system") == "zaqar", F.get(moved, F.lit(0)))
     posted = dead.drop("payload").join(posts, message, "left").withColumn("here", here)
     posted = posted.withColumns({"post": F.coalesce("here", elsewhere), "producer": F.col("here.producer")})
-    return placed(posted, F.col("post"), otherwise=F.col("event_id"))
+    shown = F.when(F.col("evidence") == "observed", F.col("event_id"))
+    return placed(posted, F.col("post"), otherwise=F.coalesce(shown, "failed_in"))
 
 
 def _with_traits(dead: DataFrame) -> DataFrame:

@@ -38,25 +38,25 @@ def sampled(
 
     Settled ones; on RabbitMQ, where consumers rarely tell, delivered ones. ``dead`` are rows of ``gold.dead_letters``.
     """
-    place = F.row_number().over(Window.partitionBy(*QUEUE).orderBy(F.xxhash64("message_id"), "message_id"))
+    rank = F.row_number().over(Window.partitionBy(*QUEUE).orderBy(F.xxhash64("message_id"), "message_id"))
     chosen = (
         _delivered(facts)
         .join(_lies_dead(dead), list(_MESSAGE), "left_anti")
-        .withColumn("place", place)
-        .where(F.col("place") <= sample)
+        .withColumn("rank", rank)
+        .where(F.col("rank") <= sample)
     )
     chosen = placed(chosen, F.col("post")).select(*_PLACED, "payload_day")
     if former is None:
-        return chosen.withColumn("facts", F.lit(None).cast(tables.FACTS))
+        return chosen.withColumn("facts", F.lit(None).cast(tables.SAID))
     return chosen.join(former.select(*_PLACED, "facts"), list(_PLACED), "left")
 
 
-def healthy_sample(sampled: DataFrame, found: DataFrame) -> DataFrame:
+def healthy_sample(chosen: DataFrame, found: DataFrame) -> DataFrame:
     """Rows of ``control.healthy_sample`` from :func:`sampled` messages; the payloads of those without ``facts`` are
     among ``found``, see :func:`deadletter.gold.payload.payloads`."""
-    new = with_payload(sampled.where("facts IS NULL").drop("facts"), found)
+    new = with_payload(chosen.where("facts IS NULL").drop("facts"), found)
     read = new.select(*_PLACED, said(F.col("payload")).alias("facts"))
-    return sampled.where("facts IS NOT NULL").select(*_PLACED, "facts").unionByName(read)
+    return chosen.where("facts IS NOT NULL").select(*_PLACED, "facts").unionByName(read)
 
 
 def _lies_dead(dead: DataFrame) -> DataFrame:

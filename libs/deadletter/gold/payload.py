@@ -1,6 +1,7 @@
 """Payloads: they stay in bronze's raw events, and are taken from there for the messages that need one.
 
-Bronze is all that ever came. A run looks there once, for all messages whose payload no former run has kept.
+Bronze is all that ever came. A run looks there once: for open messages, and for the dead and the healthy ones of which
+no former run has kept what their payload says.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def usual(own: DataFrame, profiles: DataFrame) -> DataFrame:
 
 
 def _counted(profiles: DataFrame) -> DataFrame:
-    said = profiles.where("what IN ('path', 'kind', 'value')")
-    return said.select(
+    of_payloads = profiles.where("what IN ('path', 'kind', 'value')")
+    return of_payloads.select(
         *QUEUE, "what", F.col("name").alias("path"), F.col("value").alias("word"), F.col("messages").alias("n")
     )
 

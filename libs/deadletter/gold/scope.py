@@ -47,7 +47,7 @@ class Scope:
         >>> Scope(frozenset({("zaqar", "p", "a")})).inside, Scope().inside
         ("(system = 'zaqar' AND tenant = 'p' AND queue IN ('a'))", 'true')
         """
-        return self._predicate()
+        return "true" if self.queues is None else of_queues(self.queues)
 
     @property
     def outside(self) -> str:
@@ -58,13 +58,17 @@ class Scope:
     def receives(self) -> str:
         """The dead letters that went to these queues, whichever queue they died in.
 
-        >>> print(Scope(frozenset({("rabbitmq", "/", "dead")})).receives.replace(tenant_of("dead_letter_queue"), "its"))
-        (system = 'rabbitmq' AND its = '/' AND dead_letter_queue IN ('dead'))
+        >>> Scope(frozenset({("rabbitmq", "/", "dead")})).receives
+        "(system = 'rabbitmq' AND tenant = '/' AND dead_letter_queue IN ('dead')) OR false"
+        >>> topic = ("pulsar", "a/dead", "persistent://a/dead/t")
+        >>> print(Scope(frozenset({topic})).receives.replace(tenant_of("dead_letter_queue"), "its"))
+        false OR (system = 'pulsar' AND its = 'a/dead' AND dead_letter_queue IN ('persistent://a/dead/t'))
         """
-        return self._predicate(tenant=tenant_of("dead_letter_queue"), queue="dead_letter_queue")
-
-    def _predicate(self, **columns: str) -> str:
-        return "true" if self.queues is None else of_queues(self.queues, **columns)
+        if self.queues is None:
+            return "true"
+        topics = {queue for queue in self.queues if queue[0] == "pulsar"}
+        here = of_queues(self.queues - topics, queue="dead_letter_queue")
+        return f"{here} OR {of_queues(topics, tenant=tenant_of('dead_letter_queue'), queue='dead_letter_queue')}"
 
 
 EVERYTHING = Scope()

@@ -177,7 +177,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     )
     there = "" if run.scope == EVERYTHING else " there"
     tell(f"gold: {died.count():,} dead letters{there}; patterns, queue health, delivery survival, discrepancies")
-    sought = [died.where("payload IS NULL"), sample.where("facts IS NULL"), candidates]
+    sought = [died.where("NOT sought"), sample.where("facts IS NULL"), candidates]
     found = lake.stage(payloads(sought, lake.read(tables.QUEUE_EVENTS), lake.stage))
     judged, (healthy, own) = together(
         [lambda: lake.stage(dead_letters(died, found)), lambda: _profiles(run, facts, healthy_sample(sample, found))]
