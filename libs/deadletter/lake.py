@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line
 from deadletter.parallel import together
 from deadletter.sqltext import sql_string
+from deadletter.staging import held
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
@@ -220,11 +221,15 @@ class Lake:
             self.spark.catalog.dropTempView(view)
 
     def stage(self, df: DataFrame) -> DataFrame:
-        """Write ``df`` once and return its rows as a plain scan, for what is read several times in a run.
+        """Compute ``df`` once and return its rows as a plain scan, for what is read several times in a run.
 
-        Unlike a cache it survives a lost worker, works where caches are not supported, and keeps the plans of
-        what is derived from it small. :meth:`clear_stage` removes it.
+        A few rows are held in memory, see :func:`~deadletter.staging.held`; others are written. Unlike a cache it
+        survives a lost worker, works where caches are not supported, and keeps the plans of what is derived from it
+        small. :meth:`clear_stage` removes what was written.
         """
+        few = held(df)
+        if few is not None:
+            return few
         path = f"{self._stage_folder}/{uuid.uuid4().hex}"
         df.write.parquet(path)
         return self.spark.read.schema(df.schema).parquet(path)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
-from deadletter.session import get_spark
+from deadletter.session import get_spark, on_databricks
 
 HEADER = "# Databricks notebook source"
 DIVIDER = re.compile(r"^# COMMAND -+$", re.MULTILINE)
@@ -27,7 +27,7 @@ def widget(name: str, default: str, label: str) -> str:
     >>> widget("queue_of_doctest", "orders", "Queue")
     'orders'
     """
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+    if on_databricks():
         from databricks.sdk.runtime import dbutils  # every Databricks runtime has it
 
         dbutils.widgets.text(name, default, label)

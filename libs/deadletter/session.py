@@ -20,6 +20,8 @@ from deadletter.jars import delta_jars, kafka_jars
 
 JAVA_VERSIONS = (17, 21)
 LOCAL = {
+    # where in Python a column was made: errors are told by the command
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Delta plans a state reconstruction of 50 partitions for every table; one is enough below millions of files
     "spark.databricks.delta.snapshotPartitions": "1",
     # every source of a merge is staged before, so it is the same each time it is read
@@ -59,7 +61,9 @@ TINY_BATCH = 4 << 20
 """Bytes of events, as bronze holds them, up to which compiling a query costs more than interpreting it."""
 SMALL_BATCH = 32 << 20
 """Bytes of events, as bronze holds them, up to which planning a query again costs more than the work."""
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+HELD_ROWS = "spark.deadletter.heldRows"
+"""Up to so many rows a staged frame is held in memory."""
+COMPILED = {HELD_ROWS: "0", "spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 LARGE = COMPILED | {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "32",
@@ -81,6 +85,9 @@ TINY = SMALL | {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
+    # one task for rows that are held
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    HELD_ROWS: "10000",
 }
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -99,7 +106,7 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+    if on_databricks():
         return SparkSession.builder.getOrCreate()
     builder = SparkSession.builder.appName("deadletter")
     remote = os.environ.get("SPARK_REMOTE")
@@ -140,11 +147,24 @@ def tune(spark: SparkSession, new_bytes: int) -> None:
 
     On Databricks the platform's own settings stay.
     """
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+    if on_databricks():
         return
     sizes = TINY if new_bytes <= TINY_BATCH else SMALL if new_bytes <= SMALL_BATCH else LARGE
     for key, value in sizes.items():
         spark.conf.set(key, value)
+    for key in TINY.keys() - sizes.keys():
+        spark.conf.unset(key)
+
+
+def held_rows(spark: SparkSession) -> int:
+    """Up to how many rows a staged frame is held in memory: none on Databricks, which not every setting can be asked
+    of, and none in a session that was made elsewhere."""
+    return 0 if on_databricks() else int(spark.conf.get(HELD_ROWS, "0"))
+
+
+def on_databricks() -> bool:
+    """Whether this process runs there."""
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
 def require_java() -> None:

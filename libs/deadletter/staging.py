@@ -6,9 +6,28 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
+from deadletter.session import HELD_ROWS, held_rows
+
+HELD_BYTES = 64 << 20
 Stage = Callable[[DataFrame], DataFrame]
 
 
 def as_it_is(frame: DataFrame) -> DataFrame:
     """Keep nothing: what is read twice is made twice."""
     return frame
+
+
+def held(df: DataFrame) -> DataFrame | None:
+    """The rows of ``df`` held in memory, or ``None`` where they are more than a small batch's run may hold.
+
+    Spark writes and reads no file for them, and plans what is derived from them with their values: what is joined
+    with no rows is not planned at all. A frame of too many rows ends it for the batch, which is larger than it looked.
+    """
+    most = held_rows(df.sparkSession)
+    if not most:
+        return None
+    rows = df.coalesce(1).limit(most + 1).toArrow()
+    if rows.num_rows > most or rows.nbytes > HELD_BYTES:
+        df.sparkSession.conf.set(HELD_ROWS, "0")
+        return None
+    return df.sparkSession.createDataFrame(rows, df.schema)

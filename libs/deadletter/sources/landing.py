@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deadletter.errors import UsageError
+from deadletter.session import on_databricks
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 
@@ -81,11 +82,11 @@ class Folder:
 
         ``lenient`` takes from a damaged archive the lines that come before the damage.
         """
-        on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+        auto_loader = on_databricks()
         read = (
-            spark.readStream.format("cloudFiles" if on_databricks else "text")
+            spark.readStream.format("cloudFiles" if auto_loader else "text")
             .schema("value STRING")
-            .options(**reader_options(on_databricks, lenient))
+            .options(**reader_options(auto_loader, lenient))
             .load(str(Path(self.path).absolute()))
         )
         file = F.col("_metadata.file_path")
@@ -105,7 +106,7 @@ class Folder:
         ]
 
 
-def reader_options(on_databricks: bool, lenient: bool) -> dict[str, str]:
+def reader_options(auto_loader: bool, lenient: bool) -> dict[str, str]:
     """How the stream finds files and lines: Auto Loader on Databricks, Spark's own file source elsewhere.
 
     The one place where they differ. Both read each path once and take the same files; neither may make columns
@@ -119,6 +120,6 @@ def reader_options(on_databricks: bool, lenient: bool) -> dict[str, str]:
         "lineSep": "\n",
         "ignoreCorruptFiles": str(lenient).lower(),
     }
-    if on_databricks:
+    if auto_loader:
         return same | {"cloudFiles.format": "text", "cloudFiles.partitionColumns": ""}
     return same | {"recursiveFileLookup": "true"}

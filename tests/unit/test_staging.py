@@ -1,0 +1,64 @@
+"""What a small batch's run holds in memory is what it would have written."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.lake import Lake
+from deadletter.session import HELD_ROWS
+from deadletter.staging import held
+from tests.pipelines.comparing import assert_same_rows
+
+TIMES = (
+    datetime(1, 1, 2, tzinfo=UTC),
+    datetime(2026, 11, 20, 12, 0, 0, 1, tzinfo=UTC),
+    datetime(9999, 12, 30, tzinfo=UTC),
+)
+
+
+@pytest.fixture
+def at_most(spark):
+    """Sets how many rows may be held; at the end it is as before."""
+    before = spark.conf.get(HELD_ROWS, "0")
+    yield lambda rows: spark.conf.set(HELD_ROWS, str(rows))
+    spark.conf.set(HELD_ROWS, before)
+
+
+@pytest.fixture
+def messages(spark):
+    """Rows of ``silver.message_state``: times at the ends of what a time can be, sets with nothing and with nulls."""
+    key = ["zaqar", "p", "q", ""]
+    rows = []
+    for number, time in enumerate(TIMES):
+        told = {"message_id": f"m{number}", "deliveries": [(time, "e", None, "né", None)] * number, "failures": []}
+        told |= {"posted": (time, "e", number, None, 7, None) if number else None, "seen": time}
+        rows.append([*key, *[told.get(name) for name in tables.MESSAGE_STATE.column_names[4:]]])
+    return spark.createDataFrame(rows, tables.MESSAGE_STATE.ddl)
+
+
+def test_the_rows_and_types_are_those_that_were_computed(messages, at_most):
+    at_most(10)
+    kept = held(messages.where("message_id != ''"))
+    assert kept.schema == messages.schema
+    assert_same_rows(kept, messages)
+
+
+@pytest.mark.parametrize("table", tables.ALL_TABLES, ids=lambda table: table.full_name)
+def test_every_tables_shape_is_kept_without_rows(spark, at_most, table):
+    at_most(10)
+    kept = held(spark.createDataFrame([], table.ddl).where(F.rand() >= 0))
+    assert kept.schema == spark.createDataFrame([], table.ddl).schema and kept.isEmpty()
+
+
+def test_more_rows_are_written_and_none_are_held_from_then_on(spark, messages, at_most, tmp_path):
+    lake = Lake(spark, str(tmp_path))
+    at_most(len(TIMES))
+    lake.stage(messages)
+    assert not (tmp_path / "_stage").exists()
+    at_most(len(TIMES) - 1)
+    written = lake.stage(messages)
+    assert len(list((tmp_path / "_stage").iterdir())) == 1
+    assert_same_rows(written, messages)
+    assert held(messages.limit(1)) is None
