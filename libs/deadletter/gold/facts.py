@@ -59,17 +59,15 @@ def until(
 ) -> SilverFacts:
     """Drop every fact later than ``as_of``."""
     limit = F.lit(as_of)
+    # a function of an array's elements is not compiled, and most messages have nothing to cut
+    in_arrays = F.concat(*[F.col(f"{facts}.time") for facts in ("deliveries", "failures", "deaths")])
+    latest = F.greatest("posted.time", "settled.time", F.array_max(in_arrays))
+    state = state.withColumn("touched", (F.size("deaths") > 0) | F.coalesce(latest > limit, F.lit(False)))
     # before the deliveries are cut: inside a lambda their name would mean the new column
-    state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
-    kept_state = state.withColumns(
-        {
-            "posted": _kept(F.col("posted"), limit),
-            "settled": _kept(F.col("settled"), limit),
-            "deliveries": _kept_in("deliveries", limit),
-            "failures": _kept_in("failures", limit),
-            "deaths": _kept_in("deaths", limit),
-        }
-    ).where((F.col("seen") <= limit) | (F.size("deaths") > 0))
+    state = state.withColumn("deaths", _where_touched("deaths", dated(F.col("deaths"), F.col("deliveries"))))
+    kept = {name: _kept(F.col(name), limit) for name in ("posted", "settled")}
+    kept |= {name: _where_touched(name, _kept_in(name, limit)) for name in ("deliveries", "failures", "deaths")}
+    kept_state = state.withColumns(kept).where((F.col("seen") <= limit) | (F.size("deaths") > 0)).drop("touched")
     kept_claims = claims.withColumns(
         {"claimed": _kept(F.col("claimed"), limit), "renewals": _kept_in("renewals", limit)}
     ).withColumn("released", _kept(F.col("released"), limit))
@@ -110,6 +108,10 @@ def _kept(fact: Column, limit: Column) -> Column:
 
 def _kept_in(column: str, limit: Column) -> Column:
     return F.filter(column, lambda fact: fact["time"] <= limit)
+
+
+def _where_touched(column: str, changed: Column) -> Column:
+    return F.when(F.col("touched"), changed).otherwise(F.col(column))
 
 
 def each(facts: SilverFacts, change: Callable[[DataFrame], DataFrame]) -> SilverFacts:
