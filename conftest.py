@@ -9,7 +9,7 @@ from deadletter.session import get_spark
 @pytest.fixture(scope="session")
 def spark():
     """The session that everything shares."""
-    return get_spark(quick=True)
+    return get_spark()
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold import zaqar
-from deadletter.gold.facts import until
+from deadletter.gold.facts import each, until
 from deadletter.rules.zaqar_store import DOCUMENT, REDIS
 from tests.pipelines import truth
 
@@ -22,9 +22,15 @@ def rows(lake, system):
 def judged_at(lake, as_of, tenant, habits=REDIS):
     """``{(dead letter queue, message id): claim count}`` that Zaqar's store shows at ``as_of``."""
     silver = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES)
-    facts = until(*[lake.read(table).where(F.col("tenant") == tenant) for table in silver], as_of)
+    of_tenant = [lake.read(table).where(F.col("tenant") == tenant) for table in silver]
+    facts = each(until(*of_tenant, as_of), lake.stage)
     shown = f"coalesce(expires_at > '{as_of}', true) AND coalesce(removed_at > '{as_of}', true)"
-    found = zaqar.deaths(facts, habits).where(shown).select("dead_letter_queue", "message_id", "claim_count").collect()
+    found = (
+        zaqar.deaths(facts, habits, lake.stage)
+        .where(shown)
+        .select("dead_letter_queue", "message_id", "claim_count")
+        .collect()
+    )
     assert len(found) == len({row[:2] for row in found}), "a dead letter stands twice"
     return {(row["dead_letter_queue"], row["message_id"]): row["claim_count"] for row in found}
 

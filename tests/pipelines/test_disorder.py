@@ -7,6 +7,7 @@ import pytest
 
 from deadletter import steps, tables
 from deadletter.lake import Lake
+from tests.pipelines.comparing import assert_same_rows
 from tests.pipelines.conftest import capture_files, quiet
 
 COMPARED = (
@@ -31,9 +32,7 @@ COMPARED = (
 def assert_same_tables(one, other):
     """Every silver and gold table holds the same rows, each as often."""
     for table in COMPARED:
-        left, right = one.read(table), other.read(table)
-        extra, missing = left.exceptAll(right).limit(3).collect(), right.exceptAll(left).limit(3).collect()
-        assert (extra, missing) == ([], []), table.full_name
+        assert_same_rows(one.read(table), other.read(table), table.full_name)
 
 
 def assert_alone(one, all_of_it, system):
@@ -41,8 +40,7 @@ def assert_alone(one, all_of_it, system):
     small queue's payloads are compared with, are those of all brokers; a lake may have masks of its own."""
     of_all = ("pattern_id", "signature", "deviation_key", "deviation")
     mine, theirs = (lake.read(tables.DEAD_LETTERS).drop(*of_all) for lake in (one, all_of_it))
-    theirs = theirs.where(f"system = '{system}'")
-    assert mine.exceptAll(theirs).count() == theirs.exceptAll(mine).count() == 0
+    assert_same_rows(mine, theirs.where(f"system = '{system}'"))
 
 
 def lines_of(path):

@@ -10,6 +10,7 @@ from deadletter.errors import GateError
 from deadletter.gates import suites
 from deadletter.gates.suites import Rule
 from deadletter.lake import Lake
+from tests.pipelines.comparing import assert_same_rows
 from tests.pipelines.conftest import capture_files, quiet
 
 FEW = Rule(
@@ -56,8 +57,7 @@ def test_a_stopped_run_writes_nothing_of_the_layer_and_the_next_one_completes(
         assert_stopped(lake, table, stopped.value)
     steps.run(lake, str(landing), tell=quiet)
     for other in (tables.MESSAGE_STATE, tables.QUEUE_POLICIES, tables.DEAD_LETTERS, tables.POISON_PATTERNS):
-        rows, wanted = lake.read(other), quiet_lake.read(other)
-        assert rows.exceptAll(wanted).count() == wanted.exceptAll(rows).count() == 0, other.full_name
+        assert_same_rows(lake.read(other), quiet_lake.read(other), other.full_name)
 
 
 def assert_stopped(lake, table, stopped):
