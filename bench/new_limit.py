@@ -80,7 +80,7 @@ def set_limit(lake):
     lake.merge(change, tables.QUEUE_POLICIES)
     facts = facts_at(lake, from_micros(CHANGE * 1_000_000))
     facts = replace(facts, policies=lake.stage(facts.policies))
-    dead = all_deaths(facts, stage=lake.stage, systems=["rabbitmq"])
+    dead = lake.stage(all_deaths(facts, stage=lake.stage, systems=["rabbitmq"]))
     lake.replace(dead, tables.DEAD_LETTERS)
 
 

@@ -188,8 +188,14 @@ class Lake:
         self._writer(conform(df, table), "append", table)
 
     def replace(self, df: DataFrame, table: Table, where: str = "true") -> None:
-        """Put ``df`` in the place of the rows that match the SQL predicate ``where``, in one commit."""
-        self._writer(conform(df, table), "overwrite", table, where)
+        """Put ``df`` in the place of the rows that match the SQL predicate ``where``, in one commit.
+
+        No commit is made where there are neither. ``df`` is read twice.
+        """
+        rows = conform(df, table)
+        if rows.isEmpty() and self.read(table).where(where).isEmpty():
+            return
+        self._writer(rows, "overwrite", table, where)
 
     def _writer(self, df: DataFrame, mode: str, table: Table, where: str | None = None) -> None:
         writer = df.write.format("delta").mode(mode)
@@ -202,12 +208,15 @@ class Lake:
 
         ``pruning`` is a predicate on the target ``t`` made of literals: only such predicates let Delta
         skip files. It must hold for every row that ``df`` can match. Rows that would not change are
-        not rewritten.
+        not rewritten, and no commit is made for no rows. ``df`` is read several times.
         """
+        rows = conform(df, table)
+        if rows.isEmpty():
+            return
         if self.version(table) == 0:  # created and never written: joining with nothing is an append
             self.append(df, table)
             return
-        with self._view(conform(df, table)) as view:
+        with self._view(rows) as view:
             self.spark.sql(merge_statement(self.identifier(table), table, view, pruning))
 
     @contextlib.contextmanager
