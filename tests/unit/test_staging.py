@@ -62,3 +62,9 @@ def test_more_rows_are_written_and_none_are_held_from_then_on(spark, messages, a
     assert len(list((tmp_path / "_stage").iterdir())) == 1
     assert_same_rows(written, messages)
     assert held(messages.limit(1)) is None
+
+
+def test_nothing_is_held_on_databricks(messages, at_most, monkeypatch):
+    at_most(10)
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    assert held(messages) is None
