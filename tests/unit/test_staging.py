@@ -45,6 +45,17 @@ def test_the_rows_and_types_are_those_that_were_computed(messages, at_most):
     assert_same_rows(kept, messages)
 
 
+def test_a_struct_may_be_null_though_its_fields_never_are(spark, at_most):
+    at_most(10)
+    struct = F.when(
+        F.col("id") == 1, F.struct(F.lit("e").alias("e"), F.array(F.struct(F.lit(1).alias("n"))).alias("a"))
+    )
+    made = spark.range(2).select("id", struct.alias("s"), F.array(struct).alias("l"))
+    kept = held(made)
+    assert [tuple(row) for row in kept.orderBy("id").collect()] == [tuple(row) for row in made.orderBy("id").collect()]
+    assert all(field.nullable for field in kept.schema)
+
+
 @pytest.mark.parametrize("table", tables.ALL_TABLES, ids=lambda table: table.full_name)
 def test_every_tables_shape_is_kept_without_rows(spark, at_most, table):
     at_most(10)
