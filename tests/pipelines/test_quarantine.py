@@ -112,7 +112,7 @@ def test_everything_released_after_its_fix(spark, lake, lenient, tmp_path):
 @pytest.mark.soak
 def test_what_stays_has_the_reasons_of_now(lake, monkeypatch):
     monkeypatch.delitem(zaqar.RULES, BAD_TTL)
-    monkeypatch.setitem(zaqar.RULES, "odd_ttl: a TTL is odd", "exists(posts, m -> m.ttl = '-5')")
+    monkeypatch.setitem(zaqar.RULES, "odd_ttl: a TTL is odd", "kind = 'post' AND exists(messages, m -> m.ttl = '-5')")
     told = call("release", "--where", "reasons[0] LIKE 'bad_ttl:%'", "--lake", lake.root, "--why", "new rule")
     assert "1 of 2 events released; 1 stay" in told and "odd_ttl: a TTL is odd" in told
     assert listed(lake)["zaqar", "odd_ttl"] == 1

@@ -75,11 +75,12 @@ def reasons(rules: dict[str, str]) -> Column:
 
 def explode_messages(events: DataFrame) -> DataFrame:
     """Rows of :data:`MESSAGE_FACT` plus ``system`` from ``events`` with an array column ``facts``."""
-    return (
-        events.where("size(reasons) = 0")
-        .select("system", F.explode("facts").alias("fact"))
-        .select("system", *[F.col(f"fact.{name}").alias(name) for name in MESSAGE_FACT])
-    )
+    return message_rows(events.where("size(reasons) = 0").select("system", F.explode("facts").alias("fact")))
+
+
+def message_rows(facts: DataFrame) -> DataFrame:
+    """Rows of :data:`MESSAGE_FACT` plus ``system`` from rows with ``system`` and a message's ``fact``."""
+    return facts.select("system", *[F.col(f"fact.{name}").alias(name) for name in MESSAGE_FACT])
 
 
 def rows_of(events: DataFrame, table: tables.Table, kinds: list[str], values: dict[str, str]) -> DataFrame:

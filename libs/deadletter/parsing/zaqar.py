@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_envelope
-from deadletter.parsing.facts import Facts, explode_messages, message_fact, reasons, rows_of
+from deadletter.parsing.facts import Facts, message_fact, message_rows, reasons, rows_of
 from deadletter.rules.rabbitmq import EVERY
 
 SYSTEM = "zaqar"
@@ -41,8 +41,8 @@ FIELDS = {
 }
 FLAVOR_PATH = r"^/v(?:1|1\.1|2)/flavors/([^/?]+)/?$"
 PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+))?)?/?$"
-POST_BODY = "struct<messages:array<struct<ttl:string,delay:string>>>"
-GRANTED = "struct<messages:array<struct<id:string,href:string,claim_id:string,age:string>>>"
+MESSAGES = "array<struct<id:string,href:string,claim_id:string,age:string,ttl:string,delay:string>>"
+"""The messages in the body of a request that posts them or of a response that grants them."""
 
 _PURGES_MESSAGES = (
     "(get_json_object(request_body, '$.resource_types') IS NULL OR coalesce(array_contains("
@@ -84,17 +84,17 @@ RULES = ENVELOPE_RULES | {
     ),
     "bad_query: query is not an object": "readable AND query IS NOT NULL AND NOT startswith(query, '{')",
     "no_message_ids: a delete names no message": (
-        "kind = 'delete' AND (deleted_ids IS NULL OR exists(deleted_ids, m -> trim(m) = ''))"
+        "kind = 'delete' AND (ids IS NULL OR exists(ids, id -> trim(id) = ''))"
     ),
     "bad_status: status is not an HTTP status": "readable AND (code IS NULL OR code NOT BETWEEN 100 AND 599)",
     "bad_request_body: the request's messages do not read": (
-        "kind = 'post' AND (posts IS NULL OR exists(posts, m -> m IS NULL))"
+        "kind = 'post' AND (messages IS NULL OR exists(messages, m -> m IS NULL))"
     ),
     "resources_do_not_match: the response names another number of messages than the request": (
-        "kind = 'post' AND posts IS NOT NULL AND (resources IS NULL OR size(posts) != size(resources))"
+        "kind = 'post' AND messages IS NOT NULL AND (ids IS NULL OR size(messages) != size(ids))"
     ),
     "bad_ttl: a TTL is a whole number of seconds above 0, at most 100 years": (
-        "exists(posts, m -> m.ttl IS NOT NULL AND NOT "
+        "kind = 'post' AND exists(messages, m -> m.ttl IS NOT NULL AND NOT "
         f"coalesce(try_cast(m.ttl AS bigint) BETWEEN 1 AND {MOST_SECONDS}, false))"
     ),
     "bad_claim: a claim's limit, TTL or grace is not a whole number from 0, of seconds at most 100 years": (
@@ -103,14 +103,14 @@ RULES = ENVELOPE_RULES | {
         f" OR claim_grace NOT BETWEEN 0 AND {MOST_SECONDS} OR NOT startswith(coalesce(request_body, '{{'), '{{'))"
     ),
     "bad_response_body: the response's messages do not read": (
-        "kind IN ('claim', 'pop') AND code != 204 AND (granted IS NULL OR exists(granted, m -> m.id IS NULL))"
+        "kind IN ('claim', 'pop') AND code != 204 AND (messages IS NULL OR exists(messages, m -> m.id IS NULL))"
     ),
     "bad_age: a message's age is not a number of seconds, at most 100 years": (
-        "exists(granted, m -> m.age IS NOT NULL AND NOT "
+        "kind IN ('claim', 'pop') AND exists(messages, m -> m.age IS NOT NULL AND NOT "
         f"coalesce(abs(try_cast(m.age AS decimal(38,6))) <= {MOST_SECONDS}, false))"
     ),
     "no_claim_id: the response does not name its claim": (
-        "kind IN ('claim', 'pop') AND size(granted) > 0 AND claim_id IS NULL"
+        "kind IN ('claim', 'pop') AND size(messages) > 0 AND claim_id IS NULL"
     ),
     "bad_flavor: the flavor's pool_list is not a list of names": (
         "kind = 'flavor' AND (pools IS NULL OR size(pools) = 0 OR exists(pools, p -> p IS NULL))"
@@ -134,13 +134,13 @@ def delay_rule() -> dict[str, str]:
     broken = f"NOT coalesce(try_cast(m.delay AS bigint) BETWEEN 0 AND {most}, false)"
     return {
         f"bad_delay: a delay is a whole number of seconds from 0 to {most}": (
-            f"exists(posts, m -> m.delay IS NOT NULL AND {broken})"
+            f"kind = 'post' AND exists(messages, m -> m.delay IS NOT NULL AND {broken})"
         )
     }
 
 
 def parse(bronze: DataFrame) -> DataFrame:
-    """Zaqar's bronze rows with what each exchange says: ``kind``, its parts, ``facts`` and ``reasons``."""
+    """Zaqar's bronze rows with what each exchange says: ``kind``, its parts and ``reasons``."""
     events = read_envelope(bronze, SYSTEM, FIELDS)
     events = events.withColumns(
         {
@@ -154,99 +154,109 @@ def parse(bronze: DataFrame) -> DataFrame:
         }
     )
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
-    events = events.withColumn("kind", kind).withColumns(_parts())
-    events = events.withColumn("claim_id", F.expr(_CLAIM_ID))
-    told = {"reasons": reasons(RULES | delay_rule()), "silent": F.expr(_SILENT), "facts": F.expr(_facts())}
-    told["granted_count"] = F.size("granted")
+    events = events.withColumn("kind", kind).withColumns(_parts()).withColumns(_terms())
+    told = {"reasons": reasons(RULES | delay_rule()), "silent": F.expr(_SILENT)}
     return events.withColumns(told).drop(*_SPENT)
 
 
-_SPENT = ("query", "request_body", "response_body", "posts", "resources", "deleted_ids", "granted", "path")
-"""What nothing asks for once facts and reasons are made; most of an event's bytes."""
-_SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(posts) = 0, false))"
-_CLAIM_ID = (
-    r"coalesce(nullif(regexp_extract(get(granted, 0).href, 'claim_id=([^&]+)', 1), ''), get(granted, 0).claim_id)"
-)
+_SPENT = ("query", "request_body", "response_body", "asked", "path")
+"""What nothing asks for once its parts are read; most of an event's bytes."""
+_SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(messages) = 0, false))"
 
 
 def _parts() -> dict:
-    """The request's and response's parts that facts are made of; null where the exchange has none."""
-    pop = "kind = 'pop'"
-    asked = "CASE WHEN kind IN ('claim', 'renew') THEN from_json(request_body, 'map<string,string>') END"
+    """What is read from the bodies; null where the exchange has none.
+
+    ``messages`` are those posted or granted, ``ids`` the messages posted, as the response names them, or deleted.
+    """
     metadata = "CASE kind WHEN 'declare' THEN request_body WHEN 'update' THEN response_body END"
     return {
-        "posts": F.expr(f"CASE WHEN kind = 'post' THEN from_json(request_body, '{POST_BODY}').messages END"),
-        "resources": F.expr(
-            "CASE WHEN kind = 'post' THEN from_json(response_body, 'struct<resources:array<string>>').resources END"
+        "messages": F.expr(
+            "CASE WHEN kind IN ('claim', 'pop') AND code = 204 THEN array() WHEN kind IN ('post', 'claim', 'pop') THEN"
+            " from_json(CASE kind WHEN 'post' THEN request_body ELSE response_body END,"
+            f" 'struct<messages:{MESSAGES}>').messages END"
         ),
-        "granted": F.expr(
-            "CASE WHEN kind IN ('claim', 'pop') THEN"
-            f" CASE WHEN code = 204 THEN array() ELSE from_json(response_body, '{GRANTED}').messages END END"
+        "ids": F.expr(
+            "CASE kind WHEN 'post' THEN from_json(response_body, 'struct<resources:array<string>>').resources"
+            " WHEN 'delete' THEN split(coalesce(nullif(item, ''), query_map['ids']), ',') END"
         ),
-        "metadata": F.expr(f"from_json(coalesce({metadata}, '{{}}'), 'map<string,string>')"),
+        "asked": F.expr("CASE WHEN kind IN ('claim', 'renew') THEN from_json(request_body, 'map<string,string>') END"),
+        "metadata": F.expr(
+            "CASE WHEN kind IN ('declare', 'update') THEN"
+            f" from_json(coalesce({metadata}, '{{}}'), 'map<string,string>') END"
+        ),
         "pools": F.expr(
             "CASE WHEN kind = 'flavor' THEN from_json(coalesce(get_json_object(response_body, '$.pool_list'), "
             "get_json_object(request_body, '$.pool_list')), 'array<string>') END"
+        ),
+    }
+
+
+def _terms() -> dict:
+    """A claim's id and terms."""
+    pop = "kind = 'pop'"
+    first = "get(messages, 0)"
+    return {
+        "claim_id": F.expr(
+            "CASE WHEN kind IN ('claim', 'pop') THEN coalesce("
+            f"nullif(regexp_extract({first}.href, 'claim_id=([^&]+)', 1), ''), {first}.claim_id) END"
         ),
         "claim_limit": F.expr(
             f"CASE WHEN {pop} THEN try_cast(query_map['pop'] AS bigint)"
             f" ELSE {_number('limit', 'query_map', DEFAULT_CLAIM_LIMIT)} END"
         ),
         # a pop is a claim of one second that is settled and released at once
-        "claim_ttl": F.expr(f"CASE WHEN {pop} THEN 1L ELSE {_number('ttl', asked, DEFAULT_CLAIM_TTL)} END"),
-        "claim_grace": F.expr(f"CASE WHEN {pop} THEN 0L ELSE {_number('grace', asked, DEFAULT_CLAIM_GRACE)} END"),
-        "deleted_ids": F.expr(
-            "CASE WHEN kind = 'delete' THEN split(coalesce(nullif(item, ''), query_map['ids']), ',') END"
-        ),
+        "claim_ttl": F.expr(f"CASE WHEN {pop} THEN 1L ELSE {_number('ttl', 'asked', DEFAULT_CLAIM_TTL)} END"),
+        "claim_grace": F.expr(f"CASE WHEN {pop} THEN 0L ELSE {_number('grace', 'asked', DEFAULT_CLAIM_GRACE)} END"),
     }
 
 
 def _number(name: str, source: str, default: int) -> str:
     """SQL for a whole number in a map: the default where it is not given, null where it does not read."""
-    value = f"({source})['{name}']"
+    value = f"{source}['{name}']"
     return f"coalesce(try_cast({value} AS bigint), CASE WHEN {value} IS NULL THEN {default}L END)"
 
 
-def _facts() -> str:
-    """SQL for the array of message facts of an exchange."""
-    posted = message_fact(
+def _messages(parsed: DataFrame) -> DataFrame:
+    """Rows of :data:`~deadletter.parsing.facts.MESSAGE_FACT` plus ``system``, one for each message posted, granted or
+    deleted.
+    """
+    moment = "'time', time, 'event_id', event_id"
+    settled = f"named_struct({moment}, 'claim_id', {{}}, 'how', '{{}}')"
+    fact = message_fact(
         queue="queue",
-        message_id="element_at(split(get(resources, i), '/'), -1)",
-        created_at="time",
-        posted=(
-            "named_struct('time', time, 'event_id', event_id, 'position', i, "
-            "'ttl', try_cast(m.ttl AS bigint), 'delay', try_cast(m.delay AS bigint), 'producer', client_id)"
-        ),
+        message_id="CASE kind WHEN 'post' THEN substring_index(m.ids, '/', -1) WHEN 'delete' THEN trim(m.ids)"
+        " ELSE m.messages.id END",
+        created_at="CASE kind WHEN 'post' THEN time WHEN 'delete' THEN NULL"
+        " ELSE time - make_dt_interval(0, 0, 0, try_cast(m.messages.age AS decimal(18,6))) END",
+        posted=f"CASE kind WHEN 'post' THEN named_struct({moment}, 'position', position, 'ttl', try_cast(m.messages.ttl"
+        " AS bigint), 'delay', try_cast(m.messages.delay AS bigint), 'producer', client_id) END",
+        delivery=f"CASE WHEN kind IN ('claim', 'pop') THEN named_struct({moment}, 'claim_id', claim_id,"
+        " 'consumer', client_id, 'broker_count', NULL) END",
+        settled=f"CASE kind WHEN 'pop' THEN {settled.format('claim_id', 'pop')}"
+        f" WHEN 'delete' THEN {settled.format('deleted_with', 'delete')} END",
     )
-    delivery = (
-        "named_struct('time', time, 'event_id', event_id, 'claim_id', claim_id, "
-        "'consumer', client_id, 'broker_count', NULL)"
+    none = {"messages": MESSAGES, "ids": "array<string>"}
+    telling = parsed.where("size(reasons) = 0 AND kind IN ('post', 'claim', 'pop', 'delete')").withColumns(
+        {name: F.expr(f"coalesce({name}, CAST(array() AS {kind}))") for name, kind in none.items()}
     )
-    created = "time - make_dt_interval(0, 0, 0, try_cast(m.age AS decimal(18,6)))"
-    settled = "named_struct('time', time, 'event_id', event_id, 'claim_id', {}, 'how', '{}')"
-    claimed = {"queue": "queue", "message_id": "m.id", "created_at": created, "delivery": delivery}
-    popped = claimed | {"settled": settled.format("claim_id", "pop")}
-    deleted = {
-        "queue": "queue",
-        "message_id": "trim(m)",
-        "settled": settled.format("query_map['claim_id']", "delete"),
-    }
-    return (
-        f"CASE kind WHEN 'post' THEN transform(posts, (m, i) -> {posted})"
-        f" WHEN 'claim' THEN transform(granted, m -> {message_fact(**claimed)})"
-        f" WHEN 'pop' THEN transform(granted, m -> {message_fact(**popped)})"
-        f" WHEN 'delete' THEN transform(deleted_ids, m -> {message_fact(**deleted)}) END"
+    common = ["system", "tenant", "queue", "kind", "time", "event_id", "client_id", "claim_id"]
+    each = telling.select(
+        *common,
+        F.expr("query_map['claim_id']").alias("deleted_with"),
+        F.expr("posexplode(arrays_zip(messages, ids))").alias("position", "m"),
     )
+    return message_rows(each.select("system", F.expr(fact).alias("fact")))
 
 
 def facts(parsed: DataFrame) -> Facts:
-    """The facts of parsed exchanges; ``parsed`` is read several times, so so it had better be staged."""
+    """The facts of parsed exchanges; ``parsed`` is read several times, so it had better be staged."""
     common = {"system": "system", "tenant": "tenant", "queue": "queue"}
     term = "named_struct('time', time, 'event_id', event_id, 'ttl', claim_ttl, 'grace', claim_grace{})"
     grant = term.format(", 'consumer', client_id")
     moment = "named_struct('time', time, 'event_id', event_id)"
     claims = rows_of(
-        parsed.where("NOT (kind IN ('claim', 'pop') AND granted_count = 0)"),
+        parsed.where("NOT (kind IN ('claim', 'pop') AND size(messages) = 0)"),
         tables.CLAIMS,
         ["claim", "pop", "renew", "release"],
         common
@@ -266,14 +276,14 @@ def facts(parsed: DataFrame) -> Facts:
             "event_id": "event_id",
             "time": "time",
             "limit": "claim_limit",
-            "granted": "granted_count",
+            "granted": "size(messages)",
             "claim_id": "claim_id",
             "ttl": "claim_ttl",
             "grace": "claim_grace",
             "consumer": "client_id",
         },
     )
-    return Facts(parsed, explode_messages(parsed), claims, attempts, _policies(parsed, common))
+    return Facts(parsed, _messages(parsed), claims, attempts, _policies(parsed, common))
 
 
 def _policies(parsed: DataFrame, common: dict[str, str]) -> DataFrame:
