@@ -3,7 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python bench/run.py
 
-# whole runs, which is where Connect could differ; what starts processes of its own says nothing about it
+# whole runs, which is where Connect could differ; what starts processes of its own says nothing about it. Snapshots in
+# flight are judged by the functions that the run calls: make soak has them
 ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py families.py notebooks.py landing.py quarantine.py)
 
 .DEFAULT_GOAL := help
@@ -28,7 +29,7 @@ demo: setup ## Run the main job on the bundled captures and write the report
 
 test: setup ## Run the tests, on a classic session and over Spark Connect
 	$(BIN)/pytest
-	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT))
+	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT)) -k "not in_flight"
 
 soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=25
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
