@@ -33,7 +33,8 @@ def held(df: DataFrame) -> DataFrame | None:
     # Arrow takes no null for a struct of which a field is said never to be null.
     pairs = zip(df.schema, schema, strict=True)
     casts = {to.name: F.col(to.name).cast(to.dataType) for it, to in pairs if it.dataType != to.dataType}
-    rows = df.withColumns(casts).coalesce(1).limit(most + 1).toArrow()
+    # the limit first: a scan stays in as many tasks as it has, and only what they found comes together
+    rows = df.withColumns(casts).limit(most + 1).coalesce(1).toArrow()
     if rows.num_rows > most or rows.nbytes > HELD_BYTES:
         df.sparkSession.conf.set(HELD_ROWS, "0")
         return None

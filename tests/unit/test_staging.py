@@ -63,6 +63,13 @@ def test_every_tables_shape_is_kept_without_rows(spark, at_most, table):
     assert kept.schema == spark.createDataFrame([], table.ddl).schema and kept.isEmpty()
 
 
+def test_what_is_scanned_in_several_tasks_still_is(spark, at_most):
+    at_most(10)
+    task = F.expr("reflect('org.apache.spark.TaskContext', 'getPartitionId')")
+    kept = held(spark.range(0, 40, 1, numPartitions=4).where("id % 5 = 0").select(task.alias("task")))
+    assert {row["task"] for row in kept.collect()} == {"0", "1", "2", "3"}
+
+
 def test_more_rows_are_written_and_none_are_held_from_then_on(spark, messages, at_most, tmp_path):
     lake = Lake(spark, str(tmp_path))
     at_most(len(TIMES))
