@@ -24,6 +24,8 @@ LOCAL = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Delta plans a state reconstruction of 50 partitions for every table; one is enough below millions of files
     "spark.databricks.delta.snapshotPartitions": "1",
+    # VACUUM lists a table's folders in so many tasks however few they are: 10,000 by default, half a minute a table
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # every source of a merge is staged before, so it is the same each time it is read
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.session.timeZone": "UTC",
