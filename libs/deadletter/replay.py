@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.dead_letters import all_deaths
-from deadletter.gold.facts import SilverFacts, until
-from deadletter.gold.scope import EVERYTHING, Scope
+from deadletter.gold.facts import SilverFacts, each, until
+from deadletter.gold.scope import EVERYTHING, Link, Scope
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake, Progress, digest
+from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.zaqar_store import REDIS, STORES, Habits
+from deadletter.staging import held_if_few
+from deadletter.tables import QUEUE
 
 
 def gold_as_of(lake: Lake) -> datetime:
@@ -40,7 +44,20 @@ def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFa
     return until(*facts, lake.read(tables.QUEUE_POLICIES), as_of)
 
 
+def dead_letter_links(lake: Lake) -> list[Link]:
+    """Every queue with each dead letter queue it ever named, or where its dead letters are."""
+    named = lake.read(tables.QUEUE_POLICIES).select(*QUEUE, "dead_letter_queue")
+    used = lake.read(tables.DEAD_LETTERS).select(*QUEUE, "dead_letter_queue")
+    linked = named.unionByName(used).where("dead_letter_queue IS NOT NULL").distinct()
+    there = F.expr(tenant_of("dead_letter_queue"))
+    return [Link(*row) for row in linked.select(*QUEUE, there, "dead_letter_queue").collect()]
+
+
 def status_at(lake: Lake, as_of: datetime, habits: Habits | None = None) -> DataFrame:
     """``silver.message_state`` with each message's status at ``as_of``; by the lake's own habits unless given."""
-    facts, habits = facts_at(lake, as_of), habits or habits_in(lake.all_progress())
-    return message_status(facts, all_deaths(facts, habits, systems=facts.systems()), habits)
+    return statuses(each(facts_at(lake, as_of), held_if_few), habits or habits_in(lake.all_progress()))
+
+
+def statuses(facts: SilverFacts, habits: Habits) -> DataFrame:
+    """The status of each message of ``facts``, which have all of its queue and of those that its status depends on."""
+    return message_status(facts, all_deaths(facts, habits, held_if_few, facts.systems()), habits)

@@ -23,9 +23,23 @@ def as_it_is(frame: DataFrame) -> DataFrame:
 def held(df: DataFrame) -> DataFrame | None:
     """The rows of ``df`` held in memory, or ``None`` where they are more than a small batch's run may hold.
 
-    Spark writes and reads no file for them, and plans what is derived from them with their values: what is joined
-    with no rows is not planned at all. A frame of too many rows ends it for the batch, which is larger than it looked.
+    A frame of too many rows ends it for the batch, which is larger than it looked.
     """
+    rows = _held(df)
+    if rows is None and held_rows(df.sparkSession):
+        df.sparkSession.conf.set(HELD_ROWS, "0")
+    return rows
+
+
+def held_if_few(df: DataFrame) -> DataFrame:
+    """The rows of ``df`` held in memory where they are few, else ``df`` as it is: for what only reads a lake."""
+    rows = _held(df)
+    return df if rows is None else rows
+
+
+def _held(df: DataFrame) -> DataFrame | None:
+    """Spark writes and reads no file for held rows, and plans what is derived from them with their values: what is
+    joined with no rows is not planned at all."""
     most = held_rows(df.sparkSession)
     if not most:
         return None
@@ -36,7 +50,6 @@ def held(df: DataFrame) -> DataFrame | None:
     # the limit first: a scan stays in as many tasks as it has, and only what they found comes together
     rows = df.withColumns(casts).limit(most + 1).coalesce(1).toArrow()
     if rows.num_rows > most or rows.nbytes > HELD_BYTES:
-        df.sparkSession.conf.set(HELD_ROWS, "0")
         return None
     return df.sparkSession.createDataFrame(rows, schema)
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
+from deadletter.gold.facts import each
+from deadletter.gold.scope import affected
 from deadletter.lake import Lake, from_micros
-from deadletter.replay import facts_at, status_at
+from deadletter.parallel import together
+from deadletter.replay import dead_letter_links, facts_at, habits_in, statuses
 from deadletter.rules.policy import policy_at
-from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+from deadletter.staging import held_if_few
+from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 RULES = {
     "max_claim_count": (
@@ -57,17 +62,21 @@ class Life:
 
 def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     """What is known of ``message_id`` until ``as_of``; :class:`UsageError` if nothing is."""
-    state = facts_at(lake, as_of).state.where(F.col("message_id") == message_id)
+    mine = F.col("message_id") == message_id
+    places = lake.read(tables.MESSAGE_STATE).where(mine).select(*QUEUE).distinct()
+    found, links = together([places.collect, partial(dead_letter_links, lake)])
+    # no fact of another queue says anything of it, but of those that its queues' dead letters link them with
+    facts = each(facts_at(lake, as_of, affected(map(tuple, found), links)), held_if_few)
     moments = [
         Moment(from_micros(row["micros"]), row["place"], row["what"], row["event_id"])
-        for row in _moments(state, facts_at(lake, as_of).policies).collect()
+        for row in _moments(facts.state.where(mine), facts.policies).collect()
     ]
     if not moments:
         raise UsageError(f"no event until {as_of.isoformat()} names a message {message_id}")
-    deaths = lake.read(tables.DEAD_LETTERS).where(F.col("message_id") == message_id)
-    statuses = status_at(lake, as_of).where(F.col("message_id") == message_id)
-    shown = statuses.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
-    return Life(message_id, moments, _rows(shown), _rows(deaths.where(F.col("dead_lettered_at") <= F.lit(as_of))))
+    status = statuses(facts, habits_in(lake.all_progress())).where(mine)
+    shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
+    deaths = lake.read(tables.DEAD_LETTERS).where(mine & (F.col("dead_lettered_at") <= F.lit(as_of)))
+    return Life(message_id, moments, _rows(shown), _rows(deaths))
 
 
 def _rows(df: DataFrame) -> list[dict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -41,7 +42,31 @@ def print_life(found) -> None:
         click.echo(f"Status in {where}: {row['status']}, {row['claims_granted']} deliveries")
     for row in found.deaths:
         click.secho(f"Died {row['dead_lettered_at']} in {row['queue']}: {row['reason']}", bold=True)
-        click.echo(f"  {row['evidence']}: {row['claim_count']} counted against a limit of {row['max_deliveries']}")
-        click.echo(f"  now in {row['dead_letter_queue']}, expires {row['expires_at']}, removed {row['removed_at']}")
+        for line in death_lines(row):
+            click.echo(f"  {line}")
         click.echo(f"  rule: {RULES.get(row['reason'], 'the broker named this reason')}")
         click.echo(f"  behind it: event {row['event_id']}")
+
+
+def death_lines(row: Mapping) -> Iterator[str]:
+    """What is known of a death, a row of ``gold.dead_letters``, in a person's words.
+
+    >>> known = {"evidence": "derived", "claim_count": 3, "max_deliveries": 3, "dead_letter_queue": "q-dlq"}
+    >>> known |= {"pattern_id": "9f52", "deviation": ["$.currency missing"]}
+    >>> later = {"expires_at": "2026-11-20 21:00:00", "removed_at": None, "error": None}
+    >>> for line in death_lines(known | later):
+    ...     print(line)
+    derived: 3 counted against a limit of 3
+    went to q-dlq, where it expires 2026-11-20 21:00:00
+    pattern 9f52: $.currency missing
+    """
+    limit = "no limit known" if row["max_deliveries"] is None else f"a limit of {row['max_deliveries']}"
+    counted = "count not known" if row["claim_count"] is None else f"{row['claim_count']} counted"
+    yield f"{row['evidence']}: {counted} against {limit}"
+    ends = {"was removed": row["removed_at"], "expires": row["expires_at"]}
+    end = next((f", where it {how} {time}" for how, time in ends.items() if time), "")
+    yield f"went to {row['dead_letter_queue']}{end}" if row["dead_letter_queue"] else "no dead letter queue is known"
+    if row["error"]:
+        yield f"last error: {row['error']}"
+    if row["pattern_id"]:
+        yield f"pattern {row['pattern_id']}: {'; '.join(row['deviation'] or ['its payload looks healthy'])}"

@@ -32,8 +32,8 @@ def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) 
 
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
     ``delay_until`` is the post's time plus the delay in force, ``claimed_until`` when the latest claim of a Zaqar
-    message ends, ``expires_at`` when a store of these ``habits`` no longer shows it. All are null where nothing tells
-    them.
+    message ends unless it was released, ``expires_at`` when a store of these ``habits`` no longer shows it. All are
+    null where nothing tells them.
     """
     state = (
         facts.state.join(facts.policies, list(QUEUE_KEY), "left")
@@ -45,7 +45,7 @@ def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) 
     timed = state.withColumn("life", lifetime(habits)).withColumns(
         {
             "delay_until": _delay_until(),
-            "claimed_until": F.timestamp_micros("life.held_until"),
+            "claimed_until": F.timestamp_micros(F.nullif("life.held_until", F.lit(0))),
             "expires_at": F.coalesce("expires_there", _expires_at(habits)),
         }
     )

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, __version__, tables
 from deadletter.gates.suites import load_all
 from deadletter.gold.healthy import sample_of
-from deadletter.gold.scope import EVERYTHING, Link, Scope, affected
+from deadletter.gold.scope import EVERYTHING, Scope, affected
 from deadletter.lake import Lake, Progress, digest
 from deadletter.parallel import together
 from deadletter.patterns.masks import Mask
-from deadletter.rules.pulsar import tenant_of
+from deadletter.replay import dead_letter_links
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import QUEUE
 from deadletter.triage import decisions_version
@@ -63,18 +63,9 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
     changed = lake.read(tables.QUEUE_CHANGES).where(new)
     turned = lake.read(tables.QUEUE_OUTLOOK).where((F.col("next_change") <= F.lit(as_of)) | F.col("borrows"))
-    first, links, second = together([partial(_queues, changed), partial(_links, lake), partial(_queues, turned)])
-    return affected(first, links, second)
+    queries = [partial(_queues, changed), partial(dead_letter_links, lake), partial(_queues, turned)]
+    return affected(*together(queries))
 
 
 def _queues(rows: DataFrame) -> list[tuple[str, str, str]]:
     return [tuple(row) for row in rows.select(*QUEUE).distinct().collect()]
-
-
-def _links(lake: Lake) -> list[Link]:
-    """Every queue with each dead letter queue it ever named, or where its dead letters are."""
-    named = lake.read(tables.QUEUE_POLICIES).select(*QUEUE, "dead_letter_queue")
-    used = lake.read(tables.DEAD_LETTERS).select(*QUEUE, "dead_letter_queue")
-    linked = named.unionByName(used).where("dead_letter_queue IS NOT NULL").distinct()
-    there = F.expr(tenant_of("dead_letter_queue"))
-    return [Link(*row) for row in linked.select(*QUEUE, there, "dead_letter_queue").collect()]

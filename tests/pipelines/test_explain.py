@@ -1,0 +1,81 @@
+"""What ``deadletter explain`` tells of a message, and that the facts of its own queues are enough for it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.cli import cli
+from deadletter.errors import UsageError
+from deadletter.replay import gold_as_of, status_at
+from deadletter.session import tune
+
+SYSTEMS = ("zaqar", "rabbitmq", "pulsar")
+
+
+@pytest.fixture(scope="module")
+def dead(lake):
+    """A dead letter of each broker that was delivered up to its limit, and its status among those of all messages."""
+    tune(lake.spark, 0)  # as in a process of its own, where no run was
+    rows = lake.read(tables.DEAD_LETTERS).where("cause = 'delivery_limit' AND dead_letter_queue IS NOT NULL")
+    first = {row["system"]: row for row in rows.orderBy(F.desc("message_id")).collect()}
+    chosen = [row["message_id"] for row in first.values()]
+    statuses = status_at(lake, gold_as_of(lake)).where(F.col("message_id").isin(chosen)).collect()
+    return first, statuses
+
+
+def told(lake, message_id, *options):
+    done = CliRunner().invoke(cli, ["explain", message_id, "--lake", lake.root, *options])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_life(lake, dead, system):
+    row, statuses = dead[0][system], dead[1]
+    found = json.loads(told(lake, row["message_id"], "--json"))
+    (death,) = [death for death in found["deaths"] if death["event_id"] == row["event_id"]]
+    assert (death["queue"], death["pattern_id"]) == (row["queue"], row["pattern_id"])
+    here = [moment["what"] for moment in found["moments"] if row["queue"] in moment["queue"]]
+    assert here[0].startswith("posted")
+    limited = [what for what in here if f"[limit {row['max_deliveries']}, to {row['dead_letter_queue']}]" in what]
+    assert limited and all(what.startswith("delivery ") for what in limited)
+    assert standings(found["statuses"]) == standings(it for it in statuses if it["message_id"] == row["message_id"])
+    assert "dead_lettered" in [status["status"] for status in found["statuses"]]
+
+
+def standings(rows):
+    return {tuple(row[name] for name in tables.MESSAGE_KEY): (row["status"], row["claims_granted"]) for row in rows}
+
+
+def test_for_a_person(lake, dead):
+    row = dead[0]["zaqar"]
+    text = told(lake, row["message_id"])
+    assert f"Died {row['dead_lettered_at']:%Y-%m-%d %H:%M:%S.%f} in {row['queue']}: max_claim_count" in text
+    counted = f"{row['claim_count']} counted against a limit of {row['max_deliveries']}"
+    for part in (counted, f"went to {row['dead_letter_queue']}", f"pattern {row['pattern_id']}", "change 4.3"):
+        assert part in text
+    assert "None" not in text
+
+
+def test_before_it_died(lake, dead):
+    """At an earlier time nothing is known of what came later."""
+    row = dead[0]["zaqar"]
+    found = json.loads(told(lake, row["message_id"], "--json", "--as-of", row["posted_at"].isoformat() + "+00:00"))
+    assert [moment["what"].split(",")[0] for moment in found["moments"]] == ["posted"]
+    assert found["deaths"] == []
+    assert [status["status"] for status in found["statuses"]] in (["available"], ["delayed"])
+
+
+def test_an_unknown_message(lake):
+    with pytest.raises(UsageError, match="no event until .* names a message nobody"):
+        told(lake, "nobody")
+
+
+def test_what_no_claim_holds_is_claimed_until_no_time(dead):
+    ends = {row["system"]: row["claimed_until"] for row in dead[1]}
+    assert (ends["rabbitmq"], ends["pulsar"]) == (None, None)
+    assert ends["zaqar"] is None or ends["zaqar"].year == 2026
