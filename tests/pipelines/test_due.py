@@ -1,4 +1,8 @@
-"""What a run derives: the queues that something changed, and everything where that reaches further."""
+"""What a run derives: the queues that something changed, and everything where that reaches further.
+
+Pulsar topics come one after another: with errors that one pattern takes in, and with dead letters in another namespace
+than their topic's, which a policy names in the short form.
+"""
 
 import json
 import random
@@ -8,13 +12,16 @@ import pytest
 from deadletter import steps, tables
 from deadletter.lake import Lake
 from deadletter.steps.due import WRITING
-from tests.models.clock import SECOND, START
+from tests.models.clock import SECOND, START, iso
 from tests.models.pulsar import Topic
 from tests.pipelines.conftest import quiet
 from tests.pipelines.test_disorder import COMPARED, assert_same_tables
 
 CITIES = ("Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice")
+NAMED, DEAD, TENANT = "shop/dead/orders", "persistent://shop/dead/orders", "shop/dead"
+DIED = 4
 HEALTHY = 25
+"""So many that a topic is not compared with all others, and so not derived each time."""
 
 
 def topic(name, start, cities):
@@ -37,33 +44,102 @@ def topic(name, start, cities):
     return [json.dumps(event) for event in made.events]
 
 
+def lines_of_the_topic():
+    """A topic whose first messages do well and whose last die, and its dead letter topic, read through."""
+    topic, now = Topic(random.Random(7), "shop/orders", 1), START
+    topic.cxx, topic.retry = True, False  # this client does not name the subscription: its policy tells
+    topic.subscribe(now, "fulfil", 0, NAMED)
+    for number in range(HEALTHY + DIED):
+        now += SECOND
+        topic.send(now)
+        message = topic.messages[number]
+        consumer = topic.receive(now + 1, "fulfil", message)
+        if number < HEALTHY:
+            topic.acknowledge(now + 2, "fulfil", message)
+            continue
+        topic.fail(now + 2, "fulfil", message, consumer)
+        message[3]["fulfil"].died["topic"] = DEAD
+    topic.chance = random.Random(0)
+    topic.read_dead(now + SECOND)
+    for event in topic.events:
+        event.pop("deliver_after_s", None)  # a delay that ends makes a topic due
+    return [json.dumps(event) for event in topic.events], [e for e in topic.events if e["operation"] == "dead_letter"]
+
+
+def lines_of_triage(letters):
+    """Somebody receives each dead letter, once, and settles every second one."""
+    now, common = START + 60 * SECOND, {"topic": DEAD, "subscription": "triage"}
+    policy = {"maxRedeliverCount": 0}
+    told = [{"operation": "subscribe", "consumer": "triage-1", "dead_letter_policy": policy} | common]
+    for number, letter in enumerate(letters):
+        one = {key: letter[key] for key in ("message_id", "properties", "payload")} | common
+        published = {"publish_timestamp": letter["publish_timestamp"], "redelivery_count": 0, "consumer": "triage-1"}
+        told.append({"operation": "send", "producer": "client"} | one)
+        told.append({"operation": "receive"} | one | published)
+        if number % 2:
+            told.append({"operation": "acknowledge"} | one)
+    return [json.dumps({"captured_at": iso(now + at)} | event) for at, event in enumerate(told)]
+
+
 @pytest.fixture(scope="module")
 def lakes(spark, tmp_path_factory):
-    """One lake that got both topics at once; one that got the earlier topic last, what its second run told, and its
-    landing folder."""
+    """One lake that got all at once; one that got the earlier topic after the later one, and the dead letter topic's
+    readers last. What that lake's second and third run told, and its landing folder."""
     folder, told = tmp_path_factory.mktemp("due"), []
-    parts = {"later": topic("later", START + 3600 * SECOND, CITIES[1:2]), "sooner": topic("sooner", START, CITIES)}
+    elsewhere, letters = lines_of_the_topic()
+    parts = {
+        "first": topic("later", START + 3600 * SECOND, CITIES[1:2]) + elsewhere,
+        "second": topic("sooner", START, CITIES),
+        "third": lines_of_triage(letters),
+    }
     made = {name: Lake(spark, str(folder / name / "lake")) for name in ("at once", "in turn")}
-    for name in parts:
+    for name, lines in parts.items():
         for lake in made:
             landing = folder / lake / "landing" / "pulsar"
             landing.mkdir(parents=True, exist_ok=True)
-            (landing / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in parts[name]))
-        told.clear()
-        steps.run(made["in turn"], str(folder / "in turn" / "landing"), tell=told.append)
+            (landing / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        told.append([])
+        steps.run(made["in turn"], str(folder / "in turn" / "landing"), tell=told[-1].append)
     steps.run(made["at once"], str(folder / "at once" / "landing"), tell=quiet)
-    return made["at once"], made["in turn"], told, folder / "in turn" / "landing"
+    return made["at once"], made["in turn"], told[1:], folder / "in turn" / "landing"
+
+
+def test_the_same_tables_as_at_once(lakes):
+    assert_same_tables(*lakes[:2])
 
 
 def test_a_pattern_that_widens_takes_other_queues_dead_letters_along(lakes):
     """The earliest member gives a pattern its id: one that comes late, in another queue, changes all members' ids."""
-    at_once, in_turn, told, _ = lakes
+    _, in_turn, (told, _), _ = lakes
     assert [text for text in told if "in 2 of the queues" in text]  # the topic and its dead letter topic
     assert [text for text in told if "another id" in text]
-    assert_same_tables(at_once, in_turn)
-    errors = in_turn.read(tables.DEAD_LETTERS).select("pattern_id", "tenant").distinct().collect()
+    dead = in_turn.read(tables.DEAD_LETTERS).where("tenant LIKE 'public/%'")
+    errors = dead.select("pattern_id", "tenant").distinct().collect()
     assert len({row["pattern_id"] for row in errors}) == 1
     assert len(errors) == 2
+
+
+def test_dead_letters_elsewhere_died_in_their_topic(lakes):
+    dead = lakes[0].read(tables.DEAD_LETTERS).where("tenant LIKE 'shop/%'").collect()
+    assert {(row["tenant"], row["subscription"], row["dead_letter_queue"]) for row in dead} == {
+        ("shop/orders", "fulfil", DEAD)
+    }
+    assert len(dead) == len(lines_of_the_topic()[1])
+
+
+@pytest.mark.parametrize("table", [tables.AT_RISK, tables.SUSPECTS], ids=lambda table: table.full_name)
+def test_what_lies_there_is_not_at_risk(lakes, table):
+    assert lakes[0].read(table).where(f"tenant = '{TENANT}'").isEmpty()
+
+
+def test_what_lies_there_is_not_healthy(lakes):
+    payloads = lakes[0].read(tables.QUEUE_PROFILE).where("what IN ('path', 'kind', 'value', 'field')")
+    assert payloads.where(f"tenant = '{TENANT}'").isEmpty()
+
+
+def test_new_events_of_a_dead_letter_topic_find_what_went_there(lakes):
+    """That topic is due, and the one where its own dead letters would go, not the one where they died."""
+    assert [text for text in lakes[2][1] if text.startswith("gold: judging") and "in 2 of the queues" in text]
 
 
 def test_after_a_write_that_was_not_finished_everything_is_derived(lakes):

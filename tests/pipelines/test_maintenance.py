@@ -1,9 +1,12 @@
 """Tidying makes fewer files of the same rows."""
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from deadletter.cli import cli
 from deadletter.lake import Lake, create_statement
 from deadletter.maintenance import maintain
 from deadletter.tables import PROGRESS
@@ -32,6 +35,11 @@ def test_maintain(fragmented):
     assert (told.table, told.files_before, told.files_after) == ("control.progress", 3, 1)
     assert live_files(fragmented) == (1, kept + 1), "a reader may still want the replaced files"
     assert sorted(fragmented.read(PROGRESS).collect()) == before
+
+
+def test_for_machines(fragmented):
+    done = CliRunner().invoke(cli, ["maintain", "--lake", fragmented.root, "--json"])
+    assert json.loads(done.stdout) == {"table": "control.progress", "files_before": 3, "files_after": 1}
 
 
 def test_replaced_files_go_once_nobody_can_want_them(fragmented, monkeypatch):

@@ -12,6 +12,7 @@ from deadletter import steps, tables
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import DOCUMENT
 from tests.models.clock import SECOND, START
+from tests.models.rabbitmq import Queue
 from tests.models.zaqar import Store
 from tests.pipelines.comparing import assert_same_rows
 from tests.pipelines.conftest import quiet
@@ -33,6 +34,9 @@ GOLD = (
 AT_REST = re.compile(r"(document|redis|rabbitmq|pulsar)-\d*[02468]\b")
 """Tenants of a history whose lines all come with the first of two runs: the second leaves their rows as they are."""
 STEADY = (1, 2, 3)
+DAYS = 4 * 86400 * SECOND
+NAME = "orders-${ENV}"
+"""A queue's name that Spark would read as a variable."""
 DAMAGED = ['{"captured_at": "2026-11-20T12:00:00+00:00"', '{"method": "GET"}', '{"captured_at": "yesterday"}']
 
 
@@ -106,6 +110,14 @@ def steady(number):
     return before, [json.dumps(event) for event in store.events[len(before) :] + clock.events]
 
 
+def published(now):
+    """Lines of three messages that are published at ``now``: the same ids whatever the time."""
+    queue = Queue(random.Random("again"), "again", True, None, None, False)
+    for number in range(3):
+        queue.publish(now + number * SECOND)
+    return [json.dumps(event).replace('["q"]', json.dumps([NAME])) for event in queue.events]
+
+
 @pytest.fixture(scope="module")
 def history():
     """Lines a system, with damaged ones among them."""
@@ -127,7 +139,9 @@ def quiet_lake(spark, history, tmp_path_factory):
     landing = tmp_path_factory.mktemp("landing")
     late = [line for early, withheld, _ in late_cases().values() for line in early + withheld]
     late += [line for number in STEADY for part in steady(number) for line in part]
-    write(landing, "all.jsonl.gz", history | {"zaqar": history["zaqar"] + late})
+    again = published(START - DAYS) + published(START)
+    more = {"zaqar": history["zaqar"] + late, "rabbitmq": history["rabbitmq"] + again}
+    write(landing, "all.jsonl.gz", history | more)
     lake = Lake(spark, str(tmp_path_factory.mktemp("lake")))
     return lake, steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet), landing
 
@@ -150,6 +164,8 @@ def disturbed_lake(spark, history, tmp_path_factory):
     for early, withheld, _ in late_cases().values():
         batches[0]["zaqar"] += early
         batches[1]["zaqar"] += withheld
+    for batch, now in zip(batches, (START - DAYS, START), strict=True):
+        batch["rabbitmq"] += published(now)
     landing, lake = tmp_path_factory.mktemp("landing"), Lake(spark, str(tmp_path_factory.mktemp("lake")))
     found, told = [], []
     for number, batch in enumerate(batches):
@@ -200,8 +216,14 @@ def test_a_late_fact_takes_a_death_back(disturbed_lake, name):
     assert before != after
 
 
+def test_the_same_id_days_later_is_the_same_message(disturbed_lake):
+    """Published again in the second run, it has one row."""
+    state = disturbed_lake[0].read(tables.MESSAGE_STATE).where("tenant = 'again'")
+    assert [row["queue"] for row in state.collect()] == [NAME] * 3
+
+
 def test_every_event_is_accounted_for(quiet_lake):
-    """Events = in state, claims, attempts or policies + in quarantine + silent."""
+    """Events = in state, claims, attempts or policies + posts of the same message again + in quarantine + silent."""
     lake, summary, _ = quiet_lake
     state = lake.read(tables.MESSAGE_STATE)
     lists = [
@@ -223,8 +245,12 @@ def test_every_event_is_accounted_for(quiet_lake):
         told = told.union(part)
     refused = lake.read(tables.QUARANTINE).count()
     assert refused == len(DAMAGED)
+    posted_again = len(published(START))
     bronze = lake.read(tables.QUEUE_EVENTS).select("event_id").distinct().count()
-    assert bronze - told.where("event_id IS NOT NULL").distinct().count() - refused - summary.events_silent == 0
+    assert (
+        bronze - told.where("event_id IS NOT NULL").distinct().count() - posted_again - refused - summary.events_silent
+        == 0
+    )
 
 
 def test_a_run_derives_the_queues_that_something_changed(disturbed_lake):

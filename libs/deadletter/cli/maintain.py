@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import click
 
 from deadletter.cli.common import lake_option, open_lake, teller
@@ -17,7 +20,9 @@ from deadletter.maintenance import SHORTEST_RETENTION, maintain
     show_default=True,
     help="How long replaced files stay, so that readers can finish and time travel works.",
 )
-def maintain_command(lake_root: str, retain_hours: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def maintain_command(lake_root: str, retain_hours: int, as_json: bool) -> None:
     """Write each table's small files together (OPTIMIZE) and delete replaced ones (VACUUM). Rows stay the same."""
     for told in maintain(open_lake(lake_root), retain_hours, teller()):
-        click.echo(f"{told.table}: {told.files_before} files became {told.files_after}")
+        text = f"{told.table}: {told.files_before} small files became {told.files_after}"
+        click.echo(json.dumps(dataclasses.asdict(told)) if as_json else text)

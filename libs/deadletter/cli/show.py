@@ -33,6 +33,7 @@ TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:m
     show_default=True,
     help="json: one object a line.",
 )
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--as-of", metavar="ISO8601", help="message_state only: each message's status at that time.")
 @click.option("--where", metavar="SQL", help="Only rows for which this is true, e.g. \"queue = 'orders'\".")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many rows; default 20 as a table, else all.")

@@ -1,0 +1,64 @@
+"""``deadletter show``: rows for people, for programs, and as they were."""
+
+import csv
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from deadletter import tables
+from deadletter.cli import cli
+from deadletter.errors import UsageError
+
+
+def shown(lake, *arguments):
+    done = CliRunner().invoke(cli, ["show", *arguments, "--lake", lake.root])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def expected(lake):
+    """The first three dead letters of RabbitMQ in the order of their key."""
+    rows = lake.read(tables.DEAD_LETTERS).where("system = 'rabbitmq'").orderBy(*tables.MESSAGE_KEY)
+    return [row["message_id"] for row in rows.limit(3).collect()]
+
+
+@pytest.mark.parametrize("form", [["--json"], ["--format", "json"]], ids=" ".join)
+def test_json_is_one_object_a_line(lake, expected, form):
+    lines = shown(lake, "dead_letters", "--where", "system = 'rabbitmq'", "--limit", "3", *form).splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["message_id"] for row in rows] == expected
+    assert list(rows[0]) == list(tables.DEAD_LETTERS.column_names), "nulls are told"
+
+
+def test_csv(lake, expected):
+    text = shown(lake, "gold.dead_letters", "--where", "system = 'rabbitmq'", "--limit", "3", "--format", "csv")
+    assert [row["message_id"] for row in csv.DictReader(io.StringIO(text))] == expected
+
+
+def test_for_people(lake, expected):
+    text = shown(lake, "dead_letters", "--where", "system = 'rabbitmq'", "--limit", "3")
+    assert all(message_id in text for message_id in expected)
+
+
+def test_as_of(lake, expected):
+    """Before the first event nothing had happened."""
+    assert shown(lake, "message_state", "--as-of", "2026-01-01T00:00:00Z", "--json") == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["dead_leters"], "no table dead_leters. There are: bronze.queue_events"),
+        (["dead_letters", "--where", "nothing = 1"], "--where nothing = 1: "),
+        (["dead_letters", "--as-of", "2026-11-20T21:00:00Z"], "--as-of goes with message_state"),
+        (["message_state", "--as-of", "noon"], "--as-of noon: not an ISO 8601 time"),
+    ],
+)
+def test_wrong_usage(lake, arguments, told):
+    with pytest.raises(UsageError) as error:
+        shown(lake, *arguments)
+    assert told in str(error.value)
