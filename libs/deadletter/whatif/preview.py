@@ -15,6 +15,7 @@ from deadletter.errors import UsageError
 from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
 from deadletter.replay import facts_at, gold_as_of
+from deadletter.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
 from deadletter.whatif.history import ONE_MORE, Choice, histories
@@ -40,7 +41,7 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     as_of = gold_as_of(lake)
     facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
-    lived = histories(facts, dead, choice).persist()
+    lived = held_if_few(histories(facts, dead, choice))
     limits = facts.policies.where(choice.condition()).select(
         *PLACE, F.array_distinct(F.transform("policies", lambda p: p["max_deliveries"])).alias("limits")
     )

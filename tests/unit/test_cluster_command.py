@@ -1,0 +1,54 @@
+"""``deadletter cluster`` on files of every kind."""
+
+import csv
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from deadletter.cli import cli
+from deadletter.errors import UsageError
+
+TEXTS = ["timeout after 30 s on db-1", "no route to 10.0.0.7", "timeout after 31 s on db-2"]
+
+
+def grouped(tmp_path, name, content, *options):
+    """``(what the command printed, [(line id, cluster id)])``."""
+    (tmp_path / name).write_text(content)
+    out = tmp_path / "out.csv"
+    done = CliRunner().invoke(cli, ["cluster", str(tmp_path / name), "--out", str(out), *options])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    with out.open() as file:
+        return done.stdout, [(row["line_id"], row["cluster_id"]) for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("a.log", "\n".join(TEXTS), []),
+        ("a.csv", "no,text\n" + "\n".join(f"x{n},{t}" for n, t in enumerate(TEXTS)), ["--column", "text"]),
+        ("a.jsonl", "\n".join(json.dumps({"no": n, "t": t}) for n, t in enumerate(TEXTS)), ["--column", "t"]),
+    ],
+)
+def test_two_of_three_texts_are_alike(tmp_path, name, content, options):
+    printed, rows = grouped(tmp_path, name, content, *options)
+    assert printed.startswith("3 lines in 2 clusters: ")
+    assert [line for line, _ in rows] == ["1", "2", "3"]
+    (first, other, third) = [cluster for _, cluster in rows]
+    assert first == third != other
+    if name != "a.log":
+        _, rows = grouped(tmp_path, name, content, *options, "--id", "no")
+        assert [line for line, _ in rows] != ["1", "2", "3"]
+
+
+def test_masks_of_ones_own(tmp_path):
+    (tmp_path / "masks.json").write_text('[{"name": "town", "regex": "Bern|Oslo"}]')
+    texts = "to Bern by train\nto Oslo by train\n"
+    printed, _ = grouped(tmp_path, "a.log", texts, "--masks", str(tmp_path / "masks.json"))
+    assert printed.startswith("2 lines in 1 clusters: ")
+
+
+def test_a_column_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match="body"):
+        grouped(tmp_path, "a.csv", "no,text\n1,x\n", "--column", "body")
