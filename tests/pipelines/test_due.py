@@ -5,6 +5,7 @@ than their topic's, which a policy names in the short form.
 """
 
 import json
+import os
 import random
 
 import pytest
@@ -98,6 +99,8 @@ def lakes(spark, tmp_path_factory):
             landing = folder / lake / "landing" / "pulsar"
             landing.mkdir(parents=True, exist_ok=True)
             (landing / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+            if name != "first":  # a copy that keeps its original's time is new all the same
+                os.utime(landing / f"{name}.jsonl", (0, 0))
         told.append([])
         steps.run(made["in turn"], str(folder / "in turn" / "landing"), tell=told[-1].append)
     steps.run(made["at once"], str(folder / "at once" / "landing"), tell=quiet)

@@ -23,9 +23,12 @@ def post(**changes):
 @pytest.fixture(scope="module")
 def bad_lake(spark, tmp_path_factory):
     """A lake fed with good events and every kind of damage at once."""
-    landing = tmp_path_factory.mktemp("bad")
-    zaqar = landing / "zaqar"
-    zaqar.mkdir()
+    landing = tmp_path_factory.mktemp("bad") / "100 % of zaqar"
+    linked = tmp_path_factory.mktemp("elsewhere") / "of zaqar" / "zaqar"
+    linked.mkdir(parents=True)
+    landing.mkdir()
+    (landing / "zaqar").symlink_to(linked.parent)
+    zaqar = landing / "zaqar" / "zaqar"
     with gzip.open(zaqar / "good.jsonl.gz", "wb") as file:
         file.writelines(GOOD)
     (zaqar / "garbage.jsonl").write_bytes(b"\x00\x01 garbage\nmore { garbage\n\n   \n")
@@ -35,7 +38,10 @@ def bad_lake(spark, tmp_path_factory):
     whole = gzip.compress(b"".join(post(client_id=f"c{n}") for n in range(5000)))
     (zaqar / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     (zaqar / ".half-written.jsonl").write_bytes(b'{"captured')
-    (landing / "kafka").mkdir()
+    (landing / "kafka" / "100 % of zaqar" / "zaqar").mkdir(parents=True)
+    (landing / "kafka" / "100 % of zaqar" / "zaqar" / "deep.jsonl").write_bytes(
+        b'{"captured_at": "2026-11-20T20:53:03"}\n'
+    )
     (landing / "kafka" / "events.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:01+00:00"}\n')
     (landing / "loose.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:02+00:00"}\n')
     lake = Lake(spark, str(tmp_path_factory.mktemp("bad-lake")))
@@ -55,6 +61,7 @@ def reasons(lake, file):
         ("utf8.jsonl", ["not_utf8"]),
         ("large.jsonl", ["unknown_method"]),
         ("kafka/events.jsonl", ["unknown_system"]),
+        ("deep.jsonl", ["unknown_system"]),
         ("loose.jsonl", ["unknown_system"]),
     ],
 )
@@ -94,6 +101,12 @@ def test_an_empty_landing_folder(spark, tmp_path):
     summary = steps.run(Lake(spark, str(tmp_path / "lake")), str(tmp_path / "landing"), tell=quiet)
     assert summary.events_in == 0
     assert "nothing to take in" in summary.warnings[0]
+
+
+def test_a_landing_folder_that_spark_would_read_as_others(spark, tmp_path):
+    (tmp_path / "in[1]").mkdir()
+    with pytest.raises(UsageError, match="as wildcards. Rename the folder"):
+        steps.run(Lake(spark, str(tmp_path / "lake")), str(tmp_path / "in[1]"), tell=quiet)
 
 
 def test_a_missing_landing_folder(spark, tmp_path):

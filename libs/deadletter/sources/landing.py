@@ -13,13 +13,14 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deadletter.errors import UsageError
 from deadletter.session import on_databricks
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
+WILDCARDS = "[]{}*?\\"
 
 
 def landing_files(landing: str) -> list[Path]:
@@ -30,11 +31,13 @@ def landing_files(landing: str) -> list[Path]:
     root = Path(landing)
     if not root.is_dir():
         raise UsageError(f"no landing folder {root}. Make it, with one folder a system: {root}/zaqar/ and so on.")
+    if set(whole_path(landing)) & set(WILDCARDS):
+        raise UsageError(f"landing folder {root}: Spark reads {WILDCARDS} in a path as wildcards. Rename the folder.")
+    found = (Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names)
     files = sorted(
         path
-        for path in root.rglob("*")
+        for path in found
         if path.name.endswith(SUFFIXES)
-        and not path.is_dir()
         and not any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
     )
     for path in files:
@@ -42,6 +45,11 @@ def landing_files(landing: str) -> list[Path]:
             why = "no permission" if path.exists() else "it is a link to nothing"
             raise UsageError(f"cannot read {path}: {why}. Put that right or move it away; nothing was taken in.")
     return files
+
+
+def whole_path(landing: str) -> str:
+    """The folder's absolute path, without ``..``; links stay what they are, as Spark names files by them."""
+    return os.path.abspath(landing)  # noqa: PTH100
 
 
 def truncated_archives(files: list[Path]) -> dict[Path, str]:
@@ -87,11 +95,10 @@ class Folder:
             spark.readStream.format("cloudFiles" if auto_loader else "text")
             .schema("value STRING")
             .options(**reader_options(auto_loader, lenient))
-            .load(str(Path(self.path).absolute()))
+            .load(whole_path(self.path))
         )
         file = F.col("_metadata.file_path")
-        below = F.substring_index(file, Path(self.path).absolute().name + "/", -1)
-        system = F.when(below.contains("/"), F.substring_index(below, "/", 1)).otherwise("")
+        system = system_of(file, self.path)
         return read.select(system.alias("system"), "value", file.alias("source_file")).where("trim(value) != ''")
 
     def rescue(self, error: Exception) -> list[str]:
@@ -106,6 +113,21 @@ class Folder:
         ]
 
 
+def system_of(file: Column, landing: str) -> Column:
+    """The folder of ``landing`` that a file is in, by the file's URI; empty for one that lies in none.
+
+    Folders are counted, not compared: in a URI a name is escaped, and it can come again further down.
+
+    >>> files = ["file:/my%20data/in/zaqar/in/a.jsonl", "file:///my%20data/in/a.jsonl"]
+    >>> df = spark.createDataFrame([(file,) for file in files], "file STRING")
+    >>> [row[0] for row in df.select(system_of(F.col("file"), "/my data/x/../in")).collect()]
+    ['zaqar', '']
+    """
+    parts = F.split(F.regexp_replace(file, "^[A-Za-z0-9+.-]+:(//[^/]*)?", ""), "/")
+    depth = len(Path(whole_path(landing)).parts)
+    return F.when(F.size(parts) > depth + 1, F.get(parts, F.lit(depth))).otherwise("")
+
+
 def reader_options(auto_loader: bool, lenient: bool) -> dict[str, str]:
     """How the stream finds files and lines: Auto Loader on Databricks, Spark's own file source elsewhere.
 
@@ -113,7 +135,7 @@ def reader_options(auto_loader: bool, lenient: bool) -> dict[str, str]:
     of folders that are called ``key=value``.
 
     >>> sorted(set(reader_options(True, False)) ^ set(reader_options(False, False)))
-    ['cloudFiles.format', 'cloudFiles.partitionColumns', 'recursiveFileLookup']
+    ['cloudFiles.format', 'cloudFiles.partitionColumns', 'maxFileAge', 'recursiveFileLookup']
     """
     same = {
         "pathGlobFilter": "*.{jsonl,jsonl.gz}",
@@ -122,4 +144,5 @@ def reader_options(auto_loader: bool, lenient: bool) -> dict[str, str]:
     }
     if auto_loader:
         return same | {"cloudFiles.format": "text", "cloudFiles.partitionColumns": ""}
-    return same | {"recursiveFileLookup": "true"}
+    # a file that is a week older than the newest is as good: a copy can keep the time of its original
+    return same | {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
