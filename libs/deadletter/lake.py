@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ from deadletter.staging import held
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
+PROCESS = uuid.uuid4().hex
+"""This process, among those that stage frames in a lake."""
+STAGED_FOR = 86400
+"""Seconds after which frames staged in a catalog are what a killed run left."""
 
 
 def from_micros(micros: int | None) -> datetime | None:
@@ -76,15 +81,16 @@ class Lake:
 
     def identifier(self, table: Table) -> str:
         """The table's name as SQL takes it."""
+        place = self._place(table)
         if self.catalog:
-            return f"`{self.catalog}`.{table.layer}.{table.name}"
-        escaped = self._place(table).replace("`", "``")
+            return place
+        escaped = place.replace("`", "``")
         return f"delta.`{escaped}`"
 
     def _place(self, table: Table) -> str:
         """Where the table is, as readers and writers take it: its full name, or its folder."""
         name = (table.layer, table.name)
-        return ".".join((self.catalog, *name)) if self.catalog else "/".join((self.folder, *name))
+        return ".".join((f"`{self.catalog}`", *name)) if self.catalog else "/".join((self.folder, *name))
 
     def exists(self, table: Table) -> bool:
         """Whether the table has been created."""
@@ -244,12 +250,17 @@ class Lake:
         return self.spark.read.schema(df.schema).parquet(path)
 
     def clear_stage(self) -> None:
-        """Remove what :meth:`stage` wrote, also what a killed run left."""
-        shutil.rmtree(self._stage_folder, ignore_errors=True)
+        """Remove what :meth:`stage` wrote, also what a killed run left: a catalog has no lock, so there another
+        process's frames stay for a day."""
+        for folder in Path(self._stage_folder).parent.glob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                old = time.time() - folder.stat().st_mtime > STAGED_FOR
+                if not self.catalog or folder.name == PROCESS or old:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def _stage_folder(self) -> str:
-        return f"{self.folder}/_stage"
+        return f"{self.folder}/_stage/{PROCESS}"
 
     def compact(self, table: Table) -> tuple[int, int]:
         """Write the table's small files together; returns how many were taken and how many were written."""
