@@ -1,6 +1,7 @@
 """Tidying makes fewer files of the same rows."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from click.testing import CliRunner
 from deadletter.cli import cli
 from deadletter.lake import Lake, create_statement
 from deadletter.maintenance import maintain
-from deadletter.tables import PROGRESS
+from deadletter.tables import PATTERN_DECISIONS, PROGRESS
+from deadletter.triage import decide, decisions_version
 
 
 @pytest.fixture()
@@ -35,6 +37,15 @@ def test_maintain(fragmented):
     assert (told.table, told.files_before, told.files_after) == ("control.progress", 3, 1)
     assert live_files(fragmented) == (1, kept + 1), "a reader may still want the replaced files"
     assert sorted(fragmented.read(PROGRESS).collect()) == before
+
+
+def test_a_tidied_lake_has_the_decisions_it_had(fragmented):
+    """Nothing is derived anew for it."""
+    fragmented.create_missing([PATTERN_DECISIONS])
+    for pattern in ("a", "b"):
+        decide(fragmented, pattern, "mute", "ann", "known", datetime(2026, 11, 20, tzinfo=UTC))
+    maintain(fragmented, tell=lambda text: None)
+    assert decisions_version(fragmented) == 2
 
 
 def test_for_machines(fragmented):

@@ -84,6 +84,22 @@ def test_of_subscriptions_with_one_dead_letter_topic_the_one_died_that_received_
     assert sorted(row["subscription"] for row in gold_pulsar.deaths(both).collect()) == ["a", "b"]
 
 
+def test_what_is_read_from_a_dead_letter_topic_is_no_retry(parsed):
+    """Also where the topic has partitions: its messages keep the properties of their retries."""
+    again = origin(RECONSUMETIMES="3")
+    for topic, of in ((f"{TOPIC}-s-RETRY", TOPIC), *((f"{TOPIC}-s-DLQ{n}",) * 2 for n in ("", "-partition-0"))):
+        (row,) = parsed("pulsar", [pulsar("receive", 7, topic=topic, properties=again)]).messages.collect()
+        assert row["queue"] == of
+
+
+def test_deleted_ids_may_come_as_a_list(parsed):
+    listed = [zaqar("DELETE", status=204, query={"ids": ids}) for ids in ("a,b", ["a", "b"], [])]
+    told = parsed("zaqar", listed)
+    assert [row["message_id"] for row in told.messages.orderBy("message_id").collect()] == ["a", "a", "b", "b"]
+    refused = [row["reasons"] for row in told.events.collect() if row["reasons"]]
+    assert [reason.split(":")[0] for reasons in refused for reason in reasons] == ["no_message_ids"]
+
+
 def test_servers_may_allow_longer_delays(parsed, monkeypatch):
     def reasons():
         (row,) = parsed("zaqar", [post(1, {"delay": 1200})]).events.select("reasons").collect()

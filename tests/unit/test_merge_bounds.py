@@ -1,5 +1,6 @@
 """What a run knows of its batch beforehand: the queues that a merge has to look at, and how much is new."""
 
+from datetime import date
 from pathlib import Path
 
 from deadletter import tables
@@ -17,6 +18,18 @@ def test_a_merge_names_the_queues_of_its_batch(spark, monkeypatch):
     assert sorted(map(tuple, kept.collect())) == sorted(CHANGES)
     monkeypatch.setattr(silver, "MOST", len(CHANGES) - 1)
     assert silver.literal_queues(changes) == "true"
+
+
+def test_only_zaqars_ids_are_of_one_day(spark):
+    """Another broker's id can come again on another day, and is the same message then."""
+    rows = [("zaqar", date(2026, 11, 20)), ("pulsar", date(2026, 11, 20)), ("zaqar", None)]
+    messages = spark.createDataFrame(rows, "system STRING, created_day DATE")
+    known = silver.literal_days(messages.where("system = 'zaqar' AND created_day IS NOT NULL"))
+    assert known == (
+        "(t.created_day IN (DATE'2026-11-19', DATE'2026-11-20', DATE'2026-11-21') OR t.created_day IS NULL)"
+    )
+    for one in ("system = 'pulsar'", "created_day IS NOT NULL", "system = 'zaqar'"):
+        assert silver.literal_days(messages.where(one)) == "true"
 
 
 def test_how_much_is_new_is_what_was_written_since(spark, tmp_path):

@@ -90,7 +90,8 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
         counting = policy["counts"] & (policy["queue_type"] == "classic")
         claims = claims.when((F.col("system") == "rabbitmq") & counting, remembered)
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
-    allowed = F.col("policy.max_deliveries") + F.when(F.col("system") == "zaqar", 0).otherwise(1)
+    # the highest number means no limit
+    allowed = F.try_add("policy.max_deliveries", F.when(F.col("system") == "zaqar", 0).otherwise(1))
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
     counted = (

@@ -29,6 +29,10 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
     observed = F.col("death.evidence") == "observed"
     second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
     by_limit = F.when(~observed | killed_by_limit(), "delivery_limit") if classic else F.lit(None).cast("string")
+    count = F.size("deliveries").cast("bigint")
+    if classic:  # the broker may have counted deliveries that were before the first event
+        told = counter(F.col("counted"), F.col("policies"), F.col("death.time"))
+        count = F.when(observed, count).otherwise(F.greatest(count, told))
     state = state.where("death IS NOT NULL")
     return state.withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second)).select(
         "tenant",
@@ -37,7 +41,7 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
         "death.dead_letter_queue",
         "death.reason",
         by_limit.alias("cause"),
-        F.size("deliveries").cast("bigint").alias("claim_count"),
+        count.alias("claim_count"),
         F.col("policy.max_deliveries").alias("max_deliveries"),
         F.col("posted.time").alias("posted_at"),
         F.col("death.time").alias("dead_lettered_at"),

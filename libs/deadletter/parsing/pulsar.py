@@ -107,7 +107,7 @@ def parse(bronze: DataFrame) -> DataFrame:
 
 _RETRIED = (
     "coalesce(kind IN ('receive', 'acknowledge', 'negative_acknowledge') AND property_map['RECONSUMETIMES'] IS NOT NULL"
-    " AND origin_id IS NOT NULL AND origin_tenant != '' AND NOT endswith(topic, '-DLQ')"
+    " AND origin_id IS NOT NULL AND origin_tenant != '' AND NOT (topic RLIKE '-DLQ(-partition-[0-9]+)?$')"
     " AND coalesce(property_map['REAL_SUBSCRIPTION'], subscription) = subscription, false)"
 )
 """A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.

@@ -178,7 +178,10 @@ def _parts() -> dict:
         ),
         "ids": F.expr(
             "CASE kind WHEN 'post' THEN from_json(response_body, 'struct<resources:array<string>>').resources"
-            " WHEN 'delete' THEN split(coalesce(nullif(item, ''), query_map['ids']), ',') END"
+            " WHEN 'delete' THEN CASE WHEN item = '' AND startswith(query_map['ids'], '[') THEN"
+            # a tap may write a list where the address has commas
+            " split(array_join(from_json(query_map['ids'], 'array<string>'), ',', ''), ',')"
+            " ELSE split(coalesce(nullif(item, ''), query_map['ids']), ',') END END"
         ),
         "asked": F.expr("CASE WHEN kind IN ('claim', 'renew') THEN from_json(request_body, 'map<string,string>') END"),
         "metadata": F.expr(

@@ -177,10 +177,11 @@ def literal_queues(changes: DataFrame) -> str:
 def literal_days(messages: DataFrame) -> str:
     """A literal predicate on a merge's target for the days of creation in ``messages``; ``true`` if one is unknown.
 
-    A RabbitMQ message's is: its time and id are its publisher's, who can send the same id again with another time.
+    Only Zaqar's is known: its server never gives an id twice. A RabbitMQ message's time and id are its publisher's,
+    who can send the same id again with another time, and a Pulsar broker set up anew begins with the same ids again.
     A row can lie a day beside: a claim tells a message's age in whole seconds only.
     """
-    day = F.when(F.col("system") != "rabbitmq", F.col("created_day"))
+    day = F.when(F.col("system") == "zaqar", F.col("created_day"))
     known = messages.agg(F.collect_set(day).alias("days"), F.bool_or(day.isNull()).alias("open")).first()
     if known["open"] or not known["days"]:
         return "true"
