@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadletter.errors import UsageError
+from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
 from deadletter.session import get_spark, on_databricks
 
@@ -72,7 +72,7 @@ def _cell(text: str) -> Cell:
 
 
 def execute(path: str | Path) -> list[Cell]:
-    """Run a notebook's cells in order, each with what it displayed; an error in one is raised.
+    """Run a notebook's cells in order, each with what it displayed; :class:`DeadletterError` names one that fails.
 
     A last line that is an expression is shown too, as Databricks does.
     """
@@ -81,7 +81,13 @@ def execute(path: str | Path) -> list[Cell]:
     for number, cell in enumerate(done, 1):
         if not cell.prose:
             space["display"] = cell.shown.append
-            _run(cell, f"{Path(path).name}, cell {number}", space)
+            name = f"{Path(path).name}, cell {number}"
+            try:
+                _run(cell, name, space)
+            except DeadletterError:
+                raise
+            except Exception as error:
+                raise DeadletterError(f"{name}: {type(error).__name__}: {error}") from error
     return done
 
 

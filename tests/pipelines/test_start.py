@@ -75,6 +75,8 @@ def test_a_suite_with_a_mistake(landing, tmp_path, monkeypatch, capsys):
 
 def test_every_command_says_what_a_lake_is(spark, tmp_path):
     """A folder that is no lake: usage, not a stack trace."""
-    for command in (["show", "dead_letters"], ["quarantine", "list"], ["explain", "m1"]):
-        done = CliRunner().invoke(cli.cli, [*command, "--lake", str(tmp_path)])
+    mute = ["patterns", "mute", "p1", "--by", "ann", "--why", "known"]
+    for command in (["show", "dead_letters"], ["quarantine", "list"], ["explain", "m1"], mute):
+        done = CliRunner().invoke(cli.cli, [*command, "--lake", str(tmp_path / "typo")])
         assert done.exception.exit_code == 2 and "Is it a lake?" in str(done.exception)
+        assert not (tmp_path / "typo").exists()

@@ -49,6 +49,17 @@ def test_masks_of_ones_own(tmp_path):
     assert printed.startswith("2 lines in 1 clusters: ")
 
 
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "a.log").write_text("one\n")
+    done = CliRunner().invoke(cli, ["cluster", str(tmp_path / "a.log"), "--out", str(tmp_path / "nowhere" / "x.csv")])
+    assert isinstance(done.exception, UsageError) and "x.csv: No such file or directory" in str(done.exception)
+
+
+def test_json_that_nobody_nests_so_deep(tmp_path):
+    with pytest.raises(UsageError, match="line 1 is not JSON"):
+        grouped(tmp_path, "a.jsonl", '{"t": ' + "[" * 100_000, "--column", "t")
+
+
 def test_a_column_that_is_not_there(tmp_path):
     with pytest.raises(UsageError, match="body"):
         grouped(tmp_path, "a.csv", "no,text\n1,x\n", "--column", "body")

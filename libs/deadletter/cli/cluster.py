@@ -27,4 +27,6 @@ def cluster(file: str, column: str | None, id_column: str | None, out: str, mask
         done = cluster_file(file, column, id_column, out, table)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
     click.echo(f"{done.lines} lines in {done.clusters} clusters: {out}")

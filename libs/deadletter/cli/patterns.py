@@ -150,8 +150,9 @@ def _decide(
     from deadletter.replay import gold_as_of
 
     lake = open_lake(lake_root)
-    lake.create_missing()
+    gold_as_of(lake)  # a path that is no lake stays as it is
     with lake.lock():
+        lake.create_missing()
         as_of = gold_as_of(lake)
         name, taken_out = triage.find(lake, pattern), action == "split" and not more.get("along")
         name = triage.merged_id(lake, pattern) or name if taken_out else name

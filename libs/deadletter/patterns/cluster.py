@@ -95,7 +95,7 @@ def _json(source: Path) -> Iterator[dict]:
                 continue
             try:
                 record = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{source}: line {number} is not JSON: {error}") from error
             if not isinstance(record, dict):
                 raise ValueError(f"{source}: line {number} is not a JSON object")

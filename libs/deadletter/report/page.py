@@ -138,9 +138,12 @@ def pretty(payload: str | None) -> str:
 
     >>> pretty('{"a":1}')
     '{\\n  "a": 1\\n}'
+    >>> pretty('{"a": "\\\\ud800"}') == '{"a": "\\\\ud800"}', pretty("[" * 1500) == "[" * 1500
+    (True, True)
     """
     try:
         text = json.dumps(json.loads(payload or ""), indent=2, ensure_ascii=False)
-    except ValueError:
+        text.encode()  # an escape can stand for half a character, which no page can hold
+    except (ValueError, RecursionError):
         text = payload or ""
     return text if len(text) <= 2000 else text[:2000] + " …"

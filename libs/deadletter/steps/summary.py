@@ -45,10 +45,13 @@ class Summary:
 
 
 def utc(text: str) -> datetime:
-    """An ISO 8601 time in UTC; one without an offset is taken as UTC.
+    """An ISO 8601 time in UTC; one without an offset is taken as UTC. ``ValueError`` where it is none.
 
     >>> utc("2026-11-20T21:00:00+01:00").isoformat()
     '2026-11-20T20:00:00+00:00'
     """
     time = datetime.fromisoformat(text)
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    try:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except OverflowError:
+        raise ValueError(f"{text} is before the year 1 or after 9999 in UTC") from None
