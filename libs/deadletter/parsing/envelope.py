@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 EARLIEST = "2000-01-01"
@@ -53,8 +55,6 @@ ENVELOPE_RULES = {
 """The rules every line must keep, whatever its broker; ``utf8`` are all its bytes, ``readable`` is one JSON object in
 valid UTF-8."""
 
-_READABLE = "utf8 AND startswith(ltrim(raw), '{') AND event IS NOT NULL AND event._corrupt IS NULL"
-
 
 def read_envelope(bronze: DataFrame, system: str, fields: dict[str, str]) -> DataFrame:
     """Parse the raw lines of one system.
@@ -64,13 +64,52 @@ def read_envelope(bronze: DataFrame, system: str, fields: dict[str, str]) -> Dat
     column's name to the JSON field's path.
     Nested values come as JSON text.
     """
-    top = sorted({path.split(".")[0] for path in fields.values()} | {"captured_at"})
-    schema = ", ".join(f"`{name}` STRING" for name in top) + ", _corrupt STRING"
-    event = F.from_json("raw", schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
-    parsed = bronze.where(F.col("system") == system).withColumns({"event": event, "utf8": F.is_valid_utf8("raw")})
-    time = F.expr(clock("event.captured_at"))
+    top = {path.split(".")[0]: "string" for path in fields.values()}
+    lines = bronze.where(F.col("system") == system).withColumn("event", _read("raw", top))
     columns = {name: F.expr(_field(path)) for name, path in fields.items()}
-    return parsed.withColumns({"readable": F.expr(_READABLE), "time": time} | columns).drop("event")
+    return _with_envelope(lines, "event IS NOT NULL AND event._corrupt IS NULL", "event.captured_at", columns)
+
+
+def read_shaped_envelope(
+    bronze: DataFrame, system: str, fields: Iterable[str], shapes: Mapping[str, tuple[str, str]], with_texts: str
+) -> DataFrame:
+    """Parse the raw lines of one system whose nested ``fields`` nearly always have the same shape.
+
+    Returns what :func:`read_envelope` does and a column for each of ``shapes``, which maps its name to the field that
+    it is read from and its type. Such a field's text is null but where ``with_texts`` is true (SQL on ``line``, which
+    has every field) or the line is odd: a field does not hold its shape. These lines alone are read a second time, as
+    texts, because reading what is in a text again takes as long as reading the line.
+    """
+    texts = dict.fromkeys(fields, "string")
+    types = dict(shapes.values())
+    lines = bronze.where(F.col("system") == system).withColumn("line", _read("raw", texts | types))
+    lines = lines.withColumn("odd", F.expr("line IS NULL OR line._corrupt IS NOT NULL"))
+    lines = lines.withColumn("event", F.when(F.expr(f"odd OR coalesce({with_texts}, false)"), _read("raw", texts)))
+    columns = {name: F.col(f"event.{name}") if name in types else F.expr(_unless_odd(name)) for name in texts}
+    columns |= {
+        name: F.expr(f"CASE WHEN odd THEN from_json(event.`{field}`, '{kind}') ELSE line.`{field}` END")
+        for name, (field, kind) in shapes.items()
+    }
+    whole = "NOT odd OR event IS NOT NULL AND event._corrupt IS NULL"
+    return _with_envelope(lines, whole, _unless_odd("captured_at"), columns).drop("line", "odd")
+
+
+def _read(text: str, types: Mapping[str, str]) -> Column:
+    """A JSON object's fields, and ``_corrupt`` where it is none or one of them has another type."""
+    named = [f"`{name}` {kind}" for name, kind in sorted(({"captured_at": "string"} | types).items())]
+    schema = ", ".join([*named, "_corrupt string"])
+    return F.from_json(text, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
+
+
+def _unless_odd(name: str) -> str:
+    return f"CASE WHEN odd THEN event.`{name}` ELSE line.`{name}` END"
+
+
+def _with_envelope(lines: DataFrame, whole: str, captured_at: str, columns: dict[str, Column]) -> DataFrame:
+    """Add what every line tells; ``whole`` is SQL for what was read without an error."""
+    lines = lines.withColumn("utf8", F.is_valid_utf8("raw"))
+    readable = F.expr(f"utf8 AND startswith(ltrim(raw), '{{') AND ({whole})")
+    return lines.withColumns({"readable": readable, "time": F.expr(clock(captured_at))} | columns).drop("event")
 
 
 def _field(path: str) -> str:

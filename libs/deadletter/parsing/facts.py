@@ -49,17 +49,26 @@ class Facts:
 
 
 def message_fact(**parts: str) -> str:
-    """SQL for one message fact; the parts not named are null.
+    """SQL for one message fact as a struct; the parts not named are null.
 
     >>> message_fact(queue="'q'")[:60]
     "named_struct('tenant', CAST(tenant AS string), 'queue', CAST"
     """
+    fields = (f"'{name}', {value}" for name, value in _values(parts).items())
+    return f"named_struct({', '.join(fields)})"
+
+
+def message_columns(**parts: str) -> list[Column]:
+    """What :func:`message_fact` says, as columns: what reads one of them need not make the others."""
+    return [F.expr(value).alias(name) for name, value in _values(parts).items()]
+
+
+def _values(parts: dict[str, str]) -> dict[str, str]:
     values = {"tenant": "tenant", "subscription": "''"} | parts
     unknown = set(values) - set(MESSAGE_FACT)
     if unknown:
         raise ValueError(f"no such fact: {sorted(unknown)}")
-    fields = (f"'{name}', CAST({values.get(name, 'NULL')} AS {kind})" for name, kind in MESSAGE_FACT.items())
-    return f"named_struct({', '.join(fields)})"
+    return {name: f"CAST({values.get(name, 'NULL')} AS {kind})" for name, kind in MESSAGE_FACT.items()}
 
 
 def reasons(rules: dict[str, str]) -> Column:
@@ -75,11 +84,7 @@ def reasons(rules: dict[str, str]) -> Column:
 
 def explode_messages(events: DataFrame) -> DataFrame:
     """Rows of :data:`MESSAGE_FACT` plus ``system`` from ``events`` with an array column ``facts``."""
-    return message_rows(events.where("size(reasons) = 0").select("system", F.explode("facts").alias("fact")))
-
-
-def message_rows(facts: DataFrame) -> DataFrame:
-    """Rows of :data:`MESSAGE_FACT` plus ``system`` from rows with ``system`` and a message's ``fact``."""
+    facts = events.where("size(reasons) = 0").select("system", F.explode("facts").alias("fact"))
     return facts.select("system", *[F.col(f"fact.{name}").alias(name) for name in MESSAGE_FACT])
 
 

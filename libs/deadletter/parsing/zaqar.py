@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
-from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_envelope
-from deadletter.parsing.facts import Facts, message_fact, message_rows, reasons, rows_of
+from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_shaped_envelope
+from deadletter.parsing.facts import Facts, message_columns, reasons, rows_of
 from deadletter.rules.rabbitmq import EVERY
 
 SYSTEM = "zaqar"
@@ -26,23 +26,19 @@ DEFAULT_CLAIM_TTL = 300
 DEFAULT_CLAIM_GRACE = 60
 DEFAULT_MESSAGE_TTL = 3600
 
-FIELDS = {
-    name: name
-    for name in (
-        "method",
-        "path",
-        "query",
-        "project_id",
-        "client_id",
-        "request_body",
-        "status",
-        "response_body",
-    )
-}
+FIELDS = ("method", "path", "query", "project_id", "client_id", "request_body", "status", "response_body")
 FLAVOR_PATH = r"^/v(?:1|1\.1|2)/flavors/([^/?]+)/?$"
 PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+))?)?/?$"
 MESSAGES = "array<struct<id:string,href:string,claim_id:string,age:string,ttl:string,delay:string>>"
 """The messages in the body of a request that posts them or of a response that grants them."""
+SHAPES = {
+    "query_map": ("query", "map<string,string>"),
+    "request": ("request_body", f"struct<messages:{MESSAGES},ttl:string,grace:string>"),
+    "response": ("response_body", f"struct<messages:{MESSAGES},resources:array<string>>"),
+}
+"""What is read with the line."""
+ABOUT_QUEUES = "NOT line.path RLIKE '^/[^/]+/queues/[^/]+/(messages|claims)'"
+"""The exchanges about a queue or a flavor: their bodies are read as texts."""
 
 _PURGES_MESSAGES = (
     "(get_json_object(request_body, '$.resource_types') IS NULL OR coalesce(array_contains("
@@ -141,7 +137,7 @@ def delay_rule() -> dict[str, str]:
 
 def parse(bronze: DataFrame) -> DataFrame:
     """Zaqar's bronze rows with what each exchange says: ``kind``, its parts and ``reasons``."""
-    events = read_envelope(bronze, SYSTEM, FIELDS)
+    events = read_shaped_envelope(bronze, SYSTEM, FIELDS, SHAPES, with_texts=ABOUT_QUEUES)
     events = events.withColumns(
         {
             "tenant": F.col("project_id"),
@@ -150,7 +146,7 @@ def parse(bronze: DataFrame) -> DataFrame:
             "part": F.regexp_extract("path", PATH, 2),
             "item": F.regexp_extract("path", PATH, 3),
             "code": F.expr("try_cast(status AS int)"),
-            "query_map": F.expr("coalesce(from_json(query, 'map<string,string>'), map())"),
+            "query_map": F.expr("coalesce(query_map, map())"),
         }
     )
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
@@ -159,7 +155,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     return events.withColumns(told).drop(*_SPENT)
 
 
-_SPENT = ("query", "request_body", "response_body", "asked", "path")
+_SPENT = ("query", "request_body", "response_body", "request", "response", "path")
 """What nothing asks for once its parts are read; most of an event's bytes."""
 _SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(messages) = 0, false))"
 
@@ -172,18 +168,16 @@ def _parts() -> dict:
     metadata = "CASE kind WHEN 'declare' THEN request_body WHEN 'update' THEN response_body END"
     return {
         "messages": F.expr(
-            "CASE WHEN kind IN ('claim', 'pop') AND code = 204 THEN array() WHEN kind IN ('post', 'claim', 'pop') THEN"
-            " from_json(CASE kind WHEN 'post' THEN request_body ELSE response_body END,"
-            f" 'struct<messages:{MESSAGES}>').messages END"
+            "CASE WHEN kind = 'post' THEN request.messages"
+            " WHEN kind IN ('claim', 'pop') THEN CASE WHEN code = 204 THEN array() ELSE response.messages END END"
         ),
         "ids": F.expr(
-            "CASE kind WHEN 'post' THEN from_json(response_body, 'struct<resources:array<string>>').resources"
+            "CASE kind WHEN 'post' THEN response.resources"
             " WHEN 'delete' THEN CASE WHEN item = '' AND startswith(query_map['ids'], '[') THEN"
             # a tap may write a list where the address has commas
             " split(array_join(from_json(query_map['ids'], 'array<string>'), ',', ''), ',')"
             " ELSE split(coalesce(nullif(item, ''), query_map['ids']), ',') END END"
         ),
-        "asked": F.expr("CASE WHEN kind IN ('claim', 'renew') THEN from_json(request_body, 'map<string,string>') END"),
         "metadata": F.expr(
             "CASE WHEN kind IN ('declare', 'update') THEN"
             f" from_json(coalesce({metadata}, '{{}}'), 'map<string,string>') END"
@@ -199,24 +193,21 @@ def _terms() -> dict:
     """A claim's id and terms."""
     pop = "kind = 'pop'"
     first = "get(messages, 0)"
+    limit = _number("query_map['limit']", DEFAULT_CLAIM_LIMIT)
     return {
         "claim_id": F.expr(
             "CASE WHEN kind IN ('claim', 'pop') THEN coalesce("
             f"nullif(regexp_extract({first}.href, 'claim_id=([^&]+)', 1), ''), {first}.claim_id) END"
         ),
-        "claim_limit": F.expr(
-            f"CASE WHEN {pop} THEN try_cast(query_map['pop'] AS bigint)"
-            f" ELSE {_number('limit', 'query_map', DEFAULT_CLAIM_LIMIT)} END"
-        ),
+        "claim_limit": F.expr(f"CASE WHEN {pop} THEN try_cast(query_map['pop'] AS bigint) ELSE {limit} END"),
         # a pop is a claim of one second that is settled and released at once
-        "claim_ttl": F.expr(f"CASE WHEN {pop} THEN 1L ELSE {_number('ttl', 'asked', DEFAULT_CLAIM_TTL)} END"),
-        "claim_grace": F.expr(f"CASE WHEN {pop} THEN 0L ELSE {_number('grace', 'asked', DEFAULT_CLAIM_GRACE)} END"),
+        "claim_ttl": F.expr(f"CASE WHEN {pop} THEN 1L ELSE {_number('request.ttl', DEFAULT_CLAIM_TTL)} END"),
+        "claim_grace": F.expr(f"CASE WHEN {pop} THEN 0L ELSE {_number('request.grace', DEFAULT_CLAIM_GRACE)} END"),
     }
 
 
-def _number(name: str, source: str, default: int) -> str:
-    """SQL for a whole number in a map: the default where it is not given, null where it does not read."""
-    value = f"{source}['{name}']"
+def _number(value: str, default: int) -> str:
+    """SQL for a whole number: the default where it is not given, null where it does not read."""
     return f"coalesce(try_cast({value} AS bigint), CASE WHEN {value} IS NULL THEN {default}L END)"
 
 
@@ -226,7 +217,7 @@ def _messages(parsed: DataFrame) -> DataFrame:
     """
     moment = "'time', time, 'event_id', event_id"
     settled = f"named_struct({moment}, 'claim_id', {{}}, 'how', '{{}}')"
-    fact = message_fact(
+    fact = message_columns(
         queue="queue",
         message_id="CASE kind WHEN 'post' THEN substring_index(m.ids, '/', -1) WHEN 'delete' THEN trim(m.ids)"
         " ELSE m.messages.id END",
@@ -249,7 +240,7 @@ def _messages(parsed: DataFrame) -> DataFrame:
         F.expr("query_map['claim_id']").alias("deleted_with"),
         F.expr("posexplode(arrays_zip(messages, ids))").alias("position", "m"),
     )
-    return message_rows(each.select("system", F.expr(fact).alias("fact")))
+    return each.select("system", *fact)
 
 
 def facts(parsed: DataFrame) -> Facts:

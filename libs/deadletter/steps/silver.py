@@ -111,9 +111,8 @@ def _reconcile(facts: Facts) -> int:
     row = balance(facts).first()
     if row["lost"]:
         raise GateError(
-            f"silver: {row['lost']} events are in no table and not counted as silent, e.g. {row['first']['system']} "
-            f"{row['first']['event_id']} in bronze.queue_events. Nothing was merged. The parser of that system is at "
-            "fault: report the event."
+            f"silver: {row['lost']} events are in no table and not counted as silent, e.g. {row['first']} in "
+            "bronze.queue_events. Nothing was merged. The parser of its system is at fault: report the event."
         )
     return row["events"]
 
