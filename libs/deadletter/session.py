@@ -68,7 +68,9 @@ HELD_ROWS = "spark.deadletter.heldRows"
 COMPILED = {HELD_ROWS: "0", "spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 LARGE = COMPILED | {
     "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": "32",
+    # small partitions, as many as there is data for: what gathers a message's facts holds a partition's in memory
+    "spark.sql.shuffle.partitions": "128",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     # the days of a batch are written side by side: raw texts are too long to be sorted by day first
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     # the few dead of millions of messages are still sent to where the messages are

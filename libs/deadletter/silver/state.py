@@ -18,8 +18,9 @@ def message_state(facts: DataFrame) -> DataFrame:
     seen = F.least(F.col("posted.time"), F.col("delivery.time"), F.col("settled.time"), F.col("failure.time"))
     return (
         facts.withColumn("seen", seen)
-        # a message's facts are in different events: gathering them before they are together only costs
-        .repartition(*tables.MESSAGE_KEY)
+        # A message's facts are in different events: gathering them before they are together only costs. Not by all of
+        # the key: by a part that is a constant here they would be shuffled once more.
+        .repartition(*tables.QUEUE, "message_id")
         .groupBy(*tables.MESSAGE_KEY)
         .agg(
             F.to_date(F.min("created_at")).alias("created_day"),
