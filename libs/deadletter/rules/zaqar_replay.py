@@ -6,10 +6,11 @@ own: an attempt's free places depend on the attempts before it. Times are micros
 
 from __future__ import annotations
 
-import bisect
 import copy
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from deadletter.rules.zaqar_store import Habits, StoredMessage, claim_events
 
@@ -48,6 +49,8 @@ class Candidate:
     """Claims that counted in the queues it was moved from: a move keeps the claim count (document, 4.3)."""
     earlier: tuple[dict, ...] = ()
     """The deaths that brought it here, the earliest first."""
+    has_left: bool = False
+    """Whether it no longer lies in its queue."""
 
     @classmethod
     def of(cls, row: dict, habits: Habits) -> Candidate:
@@ -60,6 +63,11 @@ class Candidate:
         ]
         stored = StoredMessage(row["posted"], row["ttl"], row["delay"], habits)
         return cls(row, stored, sorted(events, key=lambda e: (e[0], e[1], e[2] or "")))
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its place in its queue. Messages whose post was not seen can have the same time: their ids decide."""
+        return self.row["place"], self.row["message_id"]
 
     def advance(self, time: int) -> None:
         """Apply what its claims did before ``time``."""
@@ -94,6 +102,84 @@ class Candidate:
             and self.counted(time) >= attempt["max_deliveries"]
         )
 
+    def fate(self, attempt: dict) -> str:
+        """What an attempt finds: a message that is ``gone``, ``stays`` because it is not exhausted, is ``held`` by a
+        claim or its delay, or is ``free`` to be moved."""
+        if self.is_gone(attempt):
+            return "gone"
+        if not self.is_exhausted(attempt):
+            return "stays"
+        self.advance(attempt["time"])
+        if not self.stored.lives(attempt["time"]):  # nothing brings it back
+            return "gone"
+        return "free" if self.stored.is_free(attempt["time"]) else "held"
+
+    def free_from(self) -> int:
+        """The time before which a message that is held stays so: its claim or its delay ends then, or an attempt sees
+        the next thing that was done to it."""
+        following = (time + 1 for time, *_ in self.events[self.next_event : self.next_event + 1])
+        return min([self.stored.held_until, *following])
+
+
+@dataclass
+class Waiting:
+    """The candidates that lie in one queue.
+
+    An attempt looks at those that may be free, and at those behind the first message it takes, so that many of them in
+    one queue cost no more than as many in several.
+    """
+
+    order: list[Candidate] = field(default_factory=list)
+    """All, in the order of the queue."""
+    awake: list[Candidate] = field(default_factory=list)
+    """Those that may be free, in the order of the queue."""
+    asleep: list[tuple[int, tuple[str, str], Candidate]] = field(default_factory=list)
+    """A heap of the others, each with the time until which it is held."""
+
+    def add(self, candidate: Candidate) -> None:
+        """Let a message lie here."""
+        insort(self.order, candidate, key=_place)
+        insort(self.awake, candidate, key=_place)
+
+    def moved_by(self, attempt: dict, habits: Habits) -> list[Candidate]:
+        """Take the candidates away that an attempt moves, in the order of the queue.
+
+        An attempt has as many places for exhausted messages as its limit leaves after what it granted:
+        a moved message counts as taken.
+        """
+        places = attempt["limit"] - attempt["granted"]
+        first = attempt["first_granted"] if habits.scan_takes_followers else None
+        behind = None if first is None else (first, "")
+        fates: dict[str, list[Candidate]] = {fate: [] for fate in ("gone", "stays", "held", "free")}
+        moved = fates["free"]
+        self._wake(attempt["time"])
+        for candidate in self.awake:
+            if len(moved) >= places or (behind is not None and behind < candidate.place):
+                break
+            fates[candidate.fate(attempt)].append(candidate)
+            if moved and habits.scan_takes_followers:
+                behind = candidate.place
+        for candidate in fates["held"]:
+            _remove(self.awake, candidate)
+            heappush(self.asleep, (candidate.free_from(), candidate.place, candidate))
+        if behind is not None:
+            for at in range(bisect_right(self.order, behind, key=_place), len(self.order)):
+                if len(moved) >= places:
+                    break
+                fate = self.order[at].fate(attempt)
+                fates["free" if fate == "held" else fate].append(self.order[at])
+        for candidate in fates["gone"] + moved:
+            candidate.has_left = True  # it may be asleep
+            _remove(self.order, candidate)
+            _remove(self.awake, candidate)
+        return moved
+
+    def _wake(self, time: int) -> None:
+        while self.asleep and self.asleep[0][0] <= time:
+            *_, candidate = heappop(self.asleep)
+            if not candidate.has_left:
+                insort(self.awake, candidate, key=_place)
+
 
 def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[dict]:
     """The messages of one scope that its claim attempts moved, each with when, why and until when.
@@ -105,25 +191,29 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
     lowest = _lowest_limits(attempts)
     there = {(row["queue"], row["message_id"]): row for row in messages}
     coming = _coming(messages, lowest, habits)
-    waiting: dict[str, list[Candidate]] = defaultdict(list)  # of each queue, in its order
+    waiting: dict[str, Waiting] = defaultdict(Waiting)
     dead = []
     for attempt in sorted(attempts, key=lambda row: (row["time"], row["event_id"])):
         while coming and coming[-1][0] < attempt["time"]:
             _, _, candidate = coming.pop()
-            bisect.insort(waiting[candidate.row["queue"]], candidate, key=_place)
-        here = [candidate for candidate in waiting[attempt["queue"]] if not candidate.is_gone(attempt)]
-        moved = _moved_by(attempt, here, habits)
-        waiting[attempt["queue"]] = [candidate for candidate in here if candidate not in moved] if moved else here
-        for candidate in moved:
+            waiting[candidate.row["queue"]].add(candidate)
+        for candidate in waiting[attempt["queue"]].moved_by(attempt, habits):
             death, again = _death(candidate, attempt, there)
             dead.append(death)
             if again.row["queue"] in lowest and not any(again.row["queue"] == d["queue"] for d in again.earlier):
-                bisect.insort(waiting[again.row["queue"]], again, key=_place)
+                waiting[again.row["queue"]].add(again)
     return dead
 
 
-def _place(candidate: Candidate) -> str:
-    return candidate.row["place"]
+def _place(candidate: Candidate) -> tuple[str, str]:
+    return candidate.place
+
+
+def _remove(candidates: list[Candidate], candidate: Candidate) -> None:
+    """Remove a candidate from a list in the order of the queue, if it is there."""
+    at = bisect_left(candidates, candidate.place, key=_place)
+    if at < len(candidates) and candidates[at] is candidate:
+        del candidates[at]
 
 
 def _lowest_limits(attempts: list[dict]) -> dict[str, int]:
@@ -135,7 +225,9 @@ def _lowest_limits(attempts: list[dict]) -> dict[str, int]:
     return lowest
 
 
-def _coming(messages: list[dict], lowest: dict[str, int], habits: Habits) -> list[tuple[int, str, Candidate]]:
+def _coming(
+    messages: list[dict], lowest: dict[str, int], habits: Habits
+) -> list[tuple[int, tuple[str, str], Candidate]]:
     """The messages by the time after which they can be exhausted in the queue they were posted to, the latest first.
 
     A message that came to a queue from another one comes by its death there; only where that one is not known does it
@@ -152,28 +244,6 @@ def _coming(messages: list[dict], lowest: dict[str, int], habits: Habits) -> lis
         (candidate.ready(lowest[candidate.row["queue"]]), _place(candidate), candidate) for candidate in candidates
     ]
     return sorted(ready, key=lambda entry: entry[:2], reverse=True)
-
-
-def _moved_by(attempt: dict, waiting: list[Candidate], habits: Habits) -> list[Candidate]:
-    """The candidates that one attempt moves, in the order of the queue.
-
-    An attempt has as many places for exhausted messages as its limit leaves after what it granted:
-    a moved message counts as taken.
-    """
-    moved: list[Candidate] = []
-    places = attempt["limit"] - attempt["granted"]
-    time, first = attempt["time"], attempt["first_granted"]
-    for candidate in waiting:
-        if len(moved) >= places:
-            break
-        if not candidate.is_exhausted(attempt):
-            continue
-        candidate.advance(time)
-        follows = bool(moved) or (first is not None and first < candidate.row["place"])
-        reached = candidate.stored.is_free(time) or (habits.scan_takes_followers and follows)
-        if reached and candidate.stored.lives(time):
-            moved.append(candidate)
-    return moved
 
 
 def _death(candidate: Candidate, attempt: dict, there: dict[tuple[str, str], dict]) -> tuple[dict, Candidate]:

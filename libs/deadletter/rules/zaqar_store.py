@@ -82,9 +82,13 @@ class StoredMessage:
 
     def is_free(self, time: int) -> bool:
         """Whether no running claim holds it and its delay is over."""
-        now = seconds(time)
+        return self.held_until <= seconds(time)
+
+    @property
+    def held_until(self) -> int:
+        """When its claim and its delay are over, unless something is done to it before."""
         delayed_until = seconds(self.posted) + self.delay * SECOND
-        return (self.claim_id is None or self.claim_end <= now) and delayed_until <= now
+        return delayed_until if self.claim_id is None else max(delayed_until, self.claim_end)
 
     def apply(self, time: int, kind: str, claim_id: str | None, step: dict) -> None:
         """Let a claim take, renew or release the message at ``time``."""

@@ -1,0 +1,110 @@
+"""The replay of claim attempts looks at few messages each time, and moves those that a look at all of them would."""
+
+import random
+
+import pytest
+
+from deadletter.rules.zaqar_replay import Candidate, Waiting, moves
+from deadletter.rules.zaqar_store import DOCUMENT, REDIS, SECOND
+
+HISTORIES = 1500
+
+
+def attempt_of(number, time, **told):
+    """A row of ATTEMPT_INPUT: the first 3 claims of a message count, and nothing is granted, unless ``told``."""
+    row = {"tenant": "t", "scope": "", "queue": "q", "event_id": f"a{number:06}", "time": time, "limit": 10}
+    row |= {"granted": 0, "first_granted": None, "claim_id": f"c{number}", "ttl": 60, "grace": 60, "emptied": []}
+    row |= {"max_deliveries": 3, "dead_letter_queue": "dead", "dead_letter_ttl": None, "renewals": [], "released": None}
+    return row | told
+
+
+def message_of(number, posted, claims, **told):
+    """A row of MESSAGE_INPUT that was claimed by the attempts ``claims``."""
+    row = {"tenant": "t", "scope": "", "queue": "q", "message_id": f"m{number:06}", "posted": posted, "came": False}
+    row |= {"place": f"{posted:017}:e:{number:06}", "ttl": 10**6, "delay": 0, "settled": None}
+    row |= {"counted": [claim["time"] for claim in claims], "granted": [claim["event_id"] for claim in claims]}
+    terms = ("time", "ttl", "grace")
+    row["claims"] = [
+        {"claim_id": claim["claim_id"], "claimed": {name: claim[name] for name in terms}}
+        | {"renewals": claim["renewals"], "released": claim["released"]}
+        for claim in claims
+    ]
+    return row | told
+
+
+def history(chance):
+    """A random short history of a queue and its dead letter queue, which has one of its own."""
+    span = chance.choice([20, 60, 300, 2000])
+
+    def moment(most=span):
+        """Many fall on the same whole second, or just behind it."""
+        return chance.randrange(2 * most) * SECOND // 2 + chance.choice([0, 0, 1])
+
+    emptied = {queue: [moment()] if chance.random() < 0.2 else [] for queue in ("q", "dead")}
+
+    def attempted(number):
+        time, queue, limit = moment(), chance.choice(["q", "q", "dead"]), chance.randrange(1, 6)
+        later = [time + moment(40) for _ in range(2)]
+        released = {"time": later[1]} if chance.random() < 0.3 else None
+        renewal = {"time": later[0], "ttl": chance.choice([1, 5, 30]), "grace": chance.choice([0, 10])}
+        terms = {"ttl": chance.choice([0, 1, 5, 30, 200]), "grace": chance.choice([0, 1, 10, 60])}
+        return attempt_of(
+            number, time, **terms, queue=queue, limit=limit, granted=chance.randrange(limit + 1),
+            dead_letter_queue={"q": "dead", "dead": "last"}[queue], emptied=emptied[queue],
+            max_deliveries=chance.choice([1, 2, 2, 2, 3]), dead_letter_ttl=chance.choice([None, None, 0, 5, 100]),
+            renewals=[renewal] * (chance.random() < 0.3), released=released,
+        )  # fmt: skip
+
+    attempts = [attempted(number) for number in range(chance.randrange(1, 40))]
+    messages = []
+    for number in range(chance.randrange(1, 14)):
+        posted = moment(span // 2)
+        claims = [a for a in attempts if a["granted"] and a["time"] > posted and chance.random() < 0.5]
+        for queue in ("q", "dead"):
+            mine = [claim for claim in claims if claim["queue"] == queue]
+            told = {"ttl": chance.choice([2, 10, 60, 400, 5000]), "delay": chance.choice([0, 0, 0, 3, 30])}
+            told["settled"] = chance.choice([None, None, None, moment()])
+            message = message_of(number, posted, mine, queue=queue, came=queue == "dead", **told)
+            messages.append(message)
+            for claim in mine:
+                claim["first_granted"] = min(claim["first_granted"] or message["place"], message["place"])
+    return messages, attempts
+
+
+class LooksAtAll(Waiting):
+    """What the habits say, message by message."""
+
+    def moved_by(self, attempt, habits):
+        moved, first = [], attempt["first_granted"]
+        for candidate in list(self.order):
+            follows = bool(moved) or (first is not None and (first, "") < candidate.place)
+            reached = {"free": True, "held": habits.scan_takes_followers and follows}
+            if len(moved) < attempt["limit"] - attempt["granted"] and reached.get(candidate.fate(attempt)):
+                self.order.remove(candidate)
+                moved.append(candidate)
+        return moved
+
+
+@pytest.mark.parametrize("habits", [REDIS, DOCUMENT], ids=lambda habits: habits.name)
+def test_the_same_as_a_look_at_all(habits, monkeypatch):
+    chance = random.Random(7)
+    histories = [history(chance) for _ in range(HISTORIES)]
+    few = [moves(*each, habits) for each in histories]
+    monkeypatch.setattr("deadletter.rules.zaqar_replay.Waiting", LooksAtAll)
+    assert few == [moves(*each, habits) for each in histories]
+    assert sum(map(len, few)) > HISTORIES  # most histories have deaths, some a second death of a message
+    assert any(len({death["message_id"] for death in deaths}) < len(deaths) for deaths in few)
+
+
+@pytest.mark.parametrize("habits", [REDIS, DOCUMENT], ids=lambda habits: habits.name)
+@pytest.mark.parametrize("held", [True, False], ids=["held", "free"])
+def test_many_waiting_in_one_queue_are_not_looked_at_again_and_again(habits, held, monkeypatch):
+    number = 2000
+    claims = [attempt_of(n, n * SECOND, limit=number, granted=number, ttl=10**5 if held else 60) for n in range(3)]
+    messages = [message_of(n, n, claims) for n in range(number)]
+    attempts = [attempt_of(3 + n, 10**9 + n * 1000) for n in range(number // 5)]
+    looks, fate = [], Candidate.fate
+    monkeypatch.setattr(Candidate, "fate", lambda *args: looks.append(1) or fate(*args))
+    dead = moves(messages, [*claims, *attempts], habits)
+    assert len(dead) == (0 if held else number)
+    assert len(looks) <= 2 * number
