@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 from deadletter.parsing import zaqar
 from deadletter.parsing.facts import Facts
+from deadletter.session import tune
 from deadletter.silver.reconcile import balance
+from deadletter.staging import held
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "zaqar"
 NESTED = [field for field, _ in zaqar.SHAPES.values()]
@@ -51,7 +53,9 @@ def parsed(spark):
         for way, change in (("objects", dict), ("texts", as_texts))
     ]
     bronze = spark.createDataFrame(rows, "event_id string, system string, raw string, source_file string")
-    return zaqar.parse(bronze.withColumn("ingested_at", F.lit("2026-11-21").cast("timestamp"))).drop("raw")
+    bronze = bronze.withColumn("ingested_at", F.lit("2026-11-21").cast("timestamp"))
+    tune(spark, 0)
+    return held(zaqar.parse(bronze).drop("raw"))
 
 
 def test_the_same_from_texts(parsed):
