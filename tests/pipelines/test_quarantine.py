@@ -151,13 +151,17 @@ def test_discard_and_a_resend(lake, tmp_path):
     assert listed(lake, "--all") == WAITING
     assert decisions(lake) == {("discarded", "bo", "test data"): 200}
     write(tmp_path / "landing" / "plusar", "again.jsonl.gz", PULSAR[:50])
-    steps.run(lake, str(tmp_path / "landing"), tell=quiet)
+    told, before = [], lake.progress("gold")
+    steps.run(lake, str(tmp_path / "landing"), tell=told.append)
+    assert "gold: no new fact" in told
     assert listed(lake) == {("zaqar", "bad_ttl"): 2, ("zaqar", "not_json"): 1}
     assert lake.read(tables.QUEUE_EVENTS).where("system = 'plusar'").count() == 250
     event_id = lake.read(tables.QUARANTINE).where("system = 'plusar'").first()["event_id"]
     assert "discarded" in call("show", event_id, "--lake", lake.root)
     assert "0 of 1 events released" in call("release", event_id, "--lake", lake.root, "--why", "second thoughts")
     assert listed(lake)["plusar", "unknown_system"] == 1
+    after = lake.progress("gold")  # what releases nothing derives nothing
+    assert (after.source_version, after.as_of) == (before.source_version + 1, before.as_of)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ class Scope:
 
 
 EVERYTHING = Scope()
+NOTHING = Scope(frozenset())
 
 
 def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Queue] = ()) -> Scope:

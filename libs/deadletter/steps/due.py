@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, __version__, tables
 from deadletter.gates.suites import load_all
 from deadletter.gold.healthy import sample_of
-from deadletter.gold.scope import EVERYTHING, Scope, affected
+from deadletter.gold.scope import EVERYTHING, NOTHING, Scope, affected
 from deadletter.lake import Lake, Progress, digest
 from deadletter.parallel import together
 from deadletter.patterns.masks import Mask
@@ -54,7 +54,8 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     """The queues that new facts are about, or older ones that did not count before; those where a delay, a claim or a
     TTL ended since; those that are compared with all queues; and what depends on any of these.
 
-    Every queue where gold goes back in time, or where something changed that concerns all.
+    Every queue where gold goes back in time, or where something changed that concerns all; none where no fact is new
+    and no time has passed.
     """
     before = done.get("gold")
     same = all(name in done and done[name].source_version == sources[name] for name in sources if name != "gold")
@@ -64,7 +65,8 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     changed = lake.read(tables.QUEUE_CHANGES).where(new)
     turned = lake.read(tables.QUEUE_OUTLOOK).where((F.col("next_change") <= F.lit(as_of)) | F.col("borrows"))
     queries = [partial(_queues, changed), partial(dead_letter_links, lake), partial(_queues, turned)]
-    return affected(*together(queries))
+    found = together(queries)
+    return affected(*found) if found[0] or as_of != before.as_of else NOTHING
 
 
 def _queues(rows: DataFrame) -> list[tuple[str, str, str]]:

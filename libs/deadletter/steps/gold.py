@@ -26,7 +26,7 @@ from deadletter.gold.outlook import outlook
 from deadletter.gold.patterns import NAMED_BY, compare_payloads, grouped, poison_patterns
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
-from deadletter.gold.scope import EVERYTHING, Scope
+from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
 from deadletter.gold.survival import delivery_survival
 from deadletter.lake import Lake, Progress
 from deadletter.lakemasks import lake_masks
@@ -101,12 +101,20 @@ def derive(
         return
     gate.parameters["as_of"] = as_of.isoformat()
     scope = due(lake, done, sources, as_of)
+    if scope == NOTHING:  # events came, but they say nothing that counts
+        tell("gold: no new fact")
+        _note(lake, sources, as_of)
+        return
     run = Derivation(lake, scope, as_of, habits, masks, sources["sample"], goes_on=scope != EVERYTHING)
     try:
         _derive(run, gate, tell)
     except ReachesFurther as reason:
         tell(f"gold: {reason}")
         _derive(replace(run, scope=EVERYTHING), gate, tell)
+    _note(lake, sources, as_of)
+
+
+def _note(lake: Lake, sources: Mapping[str, int], as_of: datetime) -> None:
     lake.note_all({name: Progress(version, as_of) for name, version in sources.items()})
 
 

@@ -47,16 +47,21 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     """Judge the chosen rows of ``silver.quarantine`` again, from bronze, by today's parsers and suites.
 
     What is usable now leaves quarantine and its facts are merged; the rest stays with the reasons it has now.
-    Then gold is derived again. Raises :class:`~deadletter.errors.GateError` where a gate stops it.
+    Then gold is derived again, where anything was usable. Raises :class:`~deadletter.errors.GateError` where a gate
+    stops it.
     """
     summary = Summary()
     with gated(lake, tell) as gate:
         lake.create_missing()
         ids = lake.stage(chosen.select("event_id", "captured_at"))
         _decide(lake, ids, RELEASED, who, why)
+        before = lake.progress("gold")
         lake.note_progress("gold", STALE, None)
         silver.merge_events(lake, gate, lake.stage(_raw_events(lake, ids)), summary, tell, partial(_settle, lake, ids))
-        gold.derive(lake, gate, tell=tell)
+        if before and summary.events_in == summary.events_quarantined:
+            lake.note_all({"gold": before})
+        else:
+            gold.derive(lake, gate, tell=tell)
     summary.warnings += gate.warnings
     return summary
 
