@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from deadletter.errors import DeadletterError
 from deadletter.jars import delta_jars, kafka_jars
+from deadletter.lookups import remember_lookups
 
 JAVA_VERSIONS = (17, 21)
 LOCAL = {
@@ -51,10 +52,13 @@ LOCAL = {
 }
 JVM = (
     "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:+UseTransparentHugePages"
-    " -Djdk.lang.Process.launchMechanism=VFORK"
+    " -Djdk.lang.Process.launchMechanism=VFORK -XX:Tier4InvocationThreshold=25000 -XX:Tier4MinInvocationThreshold=3000"
+    " -XX:Tier4CompileThreshold=75000 -XX:Tier4BackEdgeThreshold=200000"
 )
 """A virtual machine can be slow to give a process its memory page by page: huge pages are few. The processes that
-Hadoop starts for a file's mode are started without a helper process for each."""
+Hadoop starts for a file's mode are started without a helper process for each. Planning calls much of Spark some
+thousand times, which is not worth the second compiler: it begins five times as late as by default, and inner loops
+still get there within milliseconds."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
@@ -134,6 +138,8 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
     }
     for key, value in (LOCAL | TINY | DELTA | started).items():
         builder = builder.config(key, value)
+    if not remote:
+        remember_lookups()
     with quiet_start():
         return builder.getOrCreate()
 
