@@ -18,7 +18,7 @@ setup: $(VENV)/.ready ## Make .venv with deadletter in its bin
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: install it, or name yours with make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-compile --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --editable .
 	@echo "Starting Spark once: it fetches its jars and stores its classes (about a minute)"
 	$(BIN)/python -m deadletter.warmup

@@ -125,7 +125,7 @@ def test_what_was_purged_did_not_expire(silver):
             "message_id",
             F.lit(None).cast("timestamp").alias("dead_lettered_at"),
         )
-        (row,) = queue_health(facts, none).collect()
+        (row,) = queue_health(facts, kept(none)).collect()
         assert (row["posted"], row["expired_unseen"]) == (1, expired)
 
 
