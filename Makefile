@@ -15,11 +15,14 @@ help: ## Show this list
 
 setup: $(VENV)/.ready ## Make .venv with deadletter in its bin
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.installed: requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: install it, or name yours with make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-compile --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --editable .
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.installed
 	@echo "Starting Spark once: it fetches its jars and stores its classes (about a minute)"
 	$(BIN)/python -m deadletter.warmup
 	@touch $@
@@ -27,7 +30,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup ## Run the main job on the bundled captures and write the report
 	$(BIN)/deadletter demo
 
-test: setup ## Run the tests, on a classic session and over Spark Connect
+test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
 	$(BIN)/pytest
 	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT)) -k "not in_flight"
 

@@ -33,9 +33,7 @@ def warm_up() -> None:
 
 
 def _run_demo(folder: str, classes: Path) -> None:
-    # classes are stored, not code: the second compiler would work in vain
-    stored = f"-XX:ArchiveClassesAtExit={classes} -XX:TieredStopAtLevel=1 -Xlog:disable -Xlog:all=error:stderr"
-    options = {"DEADLETTER_JAVA_OPTIONS": stored}
+    options = {"DEADLETTER_JAVA_OPTIONS": f"-XX:ArchiveClassesAtExit={classes} -Xlog:disable -Xlog:all=error:stderr"}
     command = [sys.executable, "-m", "deadletter", "demo", "--out", f"{folder}/demo"]
     run = subprocess.Popen(
         command, env=os.environ | options, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
