@@ -28,9 +28,6 @@ COMPARED = (
     tables.SUSPECTS,
 )
 
-OF_ALL = ("pattern_id", "signature", "deviation_key", "deviation")
-"""Columns of a dead letter that depend on the dead letters and queues of the whole lake."""
-
 
 def assert_same_tables(one, other):
     """Every silver and gold table holds the same rows, each as often."""
@@ -39,9 +36,10 @@ def assert_same_tables(one, other):
 
 
 def assert_alone(one, all_of_it, system):
-    """A lake of one broker holds the same dead letters as that broker's part of a lake of all: but for
-    :data:`OF_ALL`, and a lake may have masks of its own."""
-    mine, theirs = (lake.read(tables.DEAD_LETTERS).drop(*OF_ALL) for lake in (one, all_of_it))
+    """A lake of one broker holds the same dead letters as that broker's part of a lake of all. Patterns, and what a
+    small queue's payloads are compared with, are those of all brokers; a lake may have masks of its own."""
+    of_all = ("pattern_id", "signature", "deviation_key", "deviation")
+    mine, theirs = (lake.read(tables.DEAD_LETTERS).drop(*of_all) for lake in (one, all_of_it))
     assert_same_rows(mine, theirs.where(f"system = '{system}'"))
 
 
