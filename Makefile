@@ -23,7 +23,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.installed
-	@echo "Starting Spark once: it fetches its jars and stores its classes (about a minute)"
+	@echo "Starting Spark once: it fetches its jars and stores its classes (two or three minutes)"
 	$(BIN)/python -m deadletter.warmup
 	@touch $@
 

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 
 from deadletter.parsing import zaqar
 from deadletter.parsing.facts import Facts
-from deadletter.session import tune
 from deadletter.silver.reconcile import balance
 from deadletter.staging import held
 
@@ -54,7 +53,6 @@ def parsed(spark):
     ]
     bronze = spark.createDataFrame(rows, "event_id string, system string, raw string, source_file string")
     bronze = bronze.withColumn("ingested_at", F.lit("2026-11-21").cast("timestamp"))
-    tune(spark, 0)
     return held(zaqar.parse(bronze).drop("raw"))
 
 
