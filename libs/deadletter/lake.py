@@ -13,6 +13,7 @@ import re
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line
 from deadletter.parallel import together
+from deadletter.session import held_rows
 from deadletter.sqltext import sql_string
 from deadletter.staging import held
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
@@ -34,6 +36,8 @@ PROCESS = uuid.uuid4().hex
 """This process, among those that stage frames in a lake."""
 STAGED_FOR = 86400
 """Seconds after which frames staged in a catalog are what a killed run left."""
+MOST_COMPARED = 1000
+"""Up to so many rows are compared with those that are there, which costs less than a commit and what reads it."""
 
 
 def from_micros(micros: int | None) -> datetime | None:
@@ -196,12 +200,16 @@ class Lake:
     def replace(self, df: DataFrame, table: Table, where: str = "true") -> None:
         """Put ``df`` in the place of the rows that match the SQL predicate ``where``, in one commit.
 
-        No commit is made where there are neither. ``df`` is read twice.
+        No commit is made where these rows are there already, as far as they are few. ``df`` is read twice.
         """
-        rows = conform(df, table)
-        if rows.isEmpty() and self.read(table).where(where).isEmpty():
+        rows, unwritten = conform(df, table), self.version(table) == 0
+        wanted = few_rows(rows)
+        if wanted is not None and wanted == (Counter() if unwritten else few_rows(self.read(table).where(where))):
             return
-        self._writer(rows, "overwrite", table, where)
+        if unwritten:  # there is nothing to take the place of, which Delta would look for
+            self._writer(rows, "append", table)
+        else:
+            self._writer(rows, "overwrite", table, where)
 
     def _writer(self, df: DataFrame, mode: str, table: Table, where: str | None = None) -> None:
         writer = df.write.format("delta").mode(mode)
@@ -333,6 +341,19 @@ class Lake:
                 f"cannot write to the lake {self.folder}: {fault}. What was written before is whole. Make room or "
                 "grant access, then start the run again: it goes on from there."
             ) from error
+
+
+def few_rows(df: DataFrame) -> Counter[str] | None:
+    """How often each row is there; ``None`` where there are more than is worth comparing.
+
+    >>> few_rows(spark.createDataFrame([(1, None), (1, None)], "a INT, b STRING"))
+    Counter({'{"a":1}': 2})
+    """
+    most = min(held_rows(df.sparkSession), MOST_COMPARED)
+    # as text: Python's times end where Spark's go on
+    told = F.to_json(F.struct("*"), {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"})
+    rows = df.limit(most + 1).select(told).collect()
+    return Counter(row[0] for row in rows) if len(rows) <= most else None
 
 
 STORAGE_FAULTS = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Permission denied")

@@ -25,3 +25,33 @@ def test_no_rows_for_none_are_no_commit(spark, tmp_path):
     assert lake.version(TABLE) == 2 and lake.read(TABLE).isEmpty()
     lake.replace(one, TABLE, here)
     assert lake.read(TABLE).count() == 1
+
+
+def test_the_same_rows_again_are_no_commit(spark, tmp_path, monkeypatch):
+    lake = Lake(spark, str(tmp_path))
+    lake.create_missing([TABLE])
+    told = {"system": "zaqar", "tenant": "p", "time": NOON}
+
+    def rows(*events, micros=0):
+        made = [told | {"queue": queue, "event_id": event} for queue, event in events]
+        made = [row | {"time": NOON.replace(microsecond=micros)} for row in made]
+        return spark.createDataFrame([[row.get(name) for name in TABLE.column_names] for row in made], TABLE.ddl)
+
+    def replaced(df, where="true"):
+        before = lake.version(TABLE)
+        lake.replace(df, TABLE, where)
+        return lake.version(TABLE) - before
+
+    one, two = ("q", "e"), ("q", "f")
+    assert replaced(rows(one, two)) == 1
+    assert replaced(rows(two, one)) == 0
+    assert replaced(rows(one, one, two)) == 1, "twice is not once"
+    assert replaced(rows(one, two)) == 1
+    assert replaced(rows(one, two, micros=1)) == 1
+    assert replaced(rows(("other", "e")), "queue = 'other'") == 1
+    assert replaced(rows(("other", "e")), "queue = 'other'") == 0
+    assert replaced(rows(one), "queue = 'q'") == 1
+    assert sorted(lake.read(TABLE).select("queue", "event_id").collect()) == [("other", "e"), ("q", "e")]
+    monkeypatch.setattr("deadletter.lake.MOST_COMPARED", 0)
+    assert replaced(rows(one), "queue = 'q'") == 1, "more rows than are compared are written"
+    assert replaced(rows(), "queue = 'none'") == 0
