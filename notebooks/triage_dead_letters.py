@@ -56,8 +56,9 @@ display(views.examples(lake, dead))
 
 # MAGIC %md
 # MAGIC ## What can still be rescued
-# MAGIC What lies in the dead letter queues, and when the broker drops the first of it.
+# MAGIC What lies in the dead letter queues, and when the broker drops the first of it. RabbitMQ and Pulsar tell no removal:
+# MAGIC all that ever went there counts.
 
 # COMMAND ----------
 
-display(views.still_held(dead))
+display(views.still_held(lake, dead))

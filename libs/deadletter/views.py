@@ -69,13 +69,17 @@ def examples(lake: Lake, dead: DataFrame, most: int = 5) -> DataFrame:
     )
 
 
-def still_held(dead: DataFrame) -> DataFrame:
+def still_held(lake: Lake, dead: DataFrame) -> DataFrame:
     """What still lies in the dead letter queues, and when the broker drops the first of it.
 
-    ``dead_letter_queue, dead_letters, first_expires``; dropped and removed messages are left out.
+    ``dead_letter_queue, dead_letters, first_expires``. What Zaqar had dropped by the time of the last run, or what was
+    removed there, is left out; RabbitMQ's and Pulsar's events tell no removal, so all that went there counts.
     """
+    done = lake.progress("gold")
+    dropped = F.col("expires_at") <= F.lit(done.as_of if done else None).cast("timestamp")
     return (
         dead.where("dead_letter_queue IS NOT NULL AND removed_at IS NULL")
+        .where(~F.coalesce(dropped, F.lit(False)))
         .groupBy("dead_letter_queue")
         .agg(_count(), F.min("expires_at").alias("first_expires"))
         .orderBy(F.desc("dead_letters"), "dead_letter_queue")

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import threading
+from collections import Counter
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter import tables
+from deadletter import tables, views
 from deadletter.dashboard.server import bundled, server, write
 from deadletter.report.page import NOTHING
 
@@ -58,6 +59,19 @@ def test_figures_are_the_tables(address, lake):
     html, dead = get(address, "dead-letters"), lake.read(tables.DEAD_LETTERS)
     assert figure(html, "total") == dead.count()
     assert figure(html, "pattern-count") == dead.select("pattern_id").distinct().count()
+
+
+def test_what_is_held_was_not_dropped_and_not_removed(lake):
+    dead, as_of = lake.read(tables.DEAD_LETTERS).where("dead_letter_queue IS NOT NULL"), lake.progress("gold").as_of
+    rows = dead.select("dead_letter_queue", "removed_at", F.col("expires_at") <= F.lit(as_of)).collect()
+    wanted = Counter(queue for queue, removed, dropped in rows if not removed and not dropped)
+    assert sum(bool(dropped) for *_, dropped in rows) > 0 < sum(bool(removed) for _, removed, _ in rows)
+    held = Counter()
+    for row in lake.query(bundled().datasets["held"]).collect():
+        held[row["dead_letter_queue"]] += row["dead_letters"]
+    assert held == wanted
+    viewed = views.still_held(lake, dead).collect()
+    assert {row["dead_letter_queue"]: row["dead_letters"] for row in viewed} == wanted
 
 
 def test_a_filter_changes_every_widget(address, lake):

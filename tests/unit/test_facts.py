@@ -53,10 +53,13 @@ def at(seconds, event):
 def test_the_documents_examples_are_facts(parsed):
     text = Path(__file__).parents[2].joinpath("docs", "events.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
-    for system, block in zip(("zaqar", "rabbitmq", "rabbitmq", "pulsar"), blocks, strict=True):
+    for system, block in zip(("zaqar", "rabbitmq", "rabbitmq", "pulsar", "zaqar"), blocks, strict=True):
         events = [json.loads(line) for line in block.replace("\n ", "").splitlines()]
         told = parsed(system, events).events.select("reasons", "silent").collect()
         assert [(row["reasons"], row["silent"]) for row in told] == [([], False)] * len(events)
+    # the last tells of a queue that was there before
+    (policy,) = parsed(system, events).policies.select("kind", "max_deliveries", "dead_letter_queue").collect()
+    assert tuple(policy) == ("updated", 2, "payments-dlq")
 
 
 def test_a_messages_day_is_told_by_all_of_its_events_or_by_none(parsed):

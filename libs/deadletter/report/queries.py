@@ -10,7 +10,9 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
+from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
+from deadletter.patterns.masking import mask, private_masks
 from deadletter.silver.quarantine import waiting
 from deadletter.steps.release import quarantined
 
@@ -40,7 +42,7 @@ class Figures:
 
 
 def figures(lake: Lake, reveal: bool = False) -> Figures:
-    """Read the report's figures from the lake; ``reveal`` shows private values in the patterns' examples."""
+    """Read the report's figures from the lake; ``reveal`` shows private values in the examples."""
     dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
     by_reason = dead.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
     survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")
@@ -52,7 +54,7 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
         "patterns": lambda: _rows(_patterns(lake, dead, reveal)),
         "health": lambda: _rows(_health(lake)),
         "discrepancies": lambda: _rows(_discrepancies(lake)),
-        "quarantine": lambda: _rows(_quarantine(lake)),
+        "quarantine": lambda: _rows(_quarantine(lake, reveal)),
         "quality_runs": lambda: _rows(_quality_runs(_metrics(lake))),
         "quality_rules": lambda: _rows(_quality_rules(_metrics(lake))),
     }
@@ -154,11 +156,14 @@ def _discrepancies(lake: Lake) -> DataFrame:
     )
 
 
-def _quarantine(lake: Lake) -> DataFrame:
+def _quarantine(lake: Lake, reveal: bool) -> DataFrame:
     broken = quarantined(lake).where(waiting()).select("system", F.explode("reasons").alias("reason"), "raw")
+    example = F.col("example") if reveal else mask(F.col("example"), private_masks(lake_masks(lake)))
     return (
         broken.groupBy("system", "reason")
-        .agg(_count(), F.min(F.substring("raw", 1, 300)).alias("example"))
+        # more than is shown, so that what is cut off is not half of a private value
+        .agg(_count(), F.min(F.substring("raw", 1, 1000)).alias("example"))
+        .withColumn("example", F.substring(example, 1, 300))
         .orderBy(F.desc("n"), "system", "reason")
     )
 

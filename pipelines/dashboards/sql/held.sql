@@ -1,4 +1,5 @@
--- What still lies in the dead letter queues, and when the broker drops the first of it.
+-- What still lies in the dead letter queues at the time of the last run, and when the broker drops the first of it.
+-- RabbitMQ and Pulsar tell no removal: all that went there counts.
 SELECT
   system,
   concat_ws(' ', system, regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), nullif(subscription, '')) AS place,
@@ -8,5 +9,7 @@ SELECT
   count(*) AS dead_letters
 FROM gold.dead_letters
 WHERE dead_letter_queue IS NOT NULL AND removed_at IS NULL
+  AND NOT coalesce(
+    expires_at <= (SELECT max_by(as_of, finished_at) FROM control.progress WHERE step = 'gold'), false)
 GROUP BY ALL
 ORDER BY dead_letters DESC, place
