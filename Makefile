@@ -6,6 +6,7 @@ BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python b
 # whole runs, which is where Connect could differ; what starts processes of its own says nothing about it. Snapshots in
 # flight are judged by the functions that the run calls: make soak has them
 ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py families.py notebooks.py landing.py quarantine.py)
+OVER_CONNECT = SPARK_REMOTE="local[2]" $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak lint tables dashboard grouping bench bench-quick wheel clean
@@ -30,16 +31,19 @@ $(VENV)/.ready: $(VENV)/.installed
 demo: setup ## Run the main job on the bundled captures and write the report
 	$(BIN)/deadletter demo
 
+# over Connect beside the classic session: one session seldom has work for two cores
 test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
-	$(BIN)/pytest
-	SPARK_REMOTE="local[2]" $(BIN)/pytest $(firstword $(ON_CONNECT)) -k "not in_flight"
+	@mkdir -p build; $(OVER_CONNECT) $(firstword $(ON_CONNECT)) -k "not in_flight" > build/connect.log 2>&1 & connect=$$!; \
+	$(BIN)/pytest; classic=$$?; \
+	wait $$connect; connect=$$?; echo "Over Spark Connect:"; cat build/connect.log; \
+	exit $$((classic ? classic : connect))
 
 soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=25
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
 		$(BIN)/pytest tests/properties/test_histories.py
 	DEADLETTER_KILLS=$(or $(KILLS),25) $(BIN)/pytest tests/pipelines/test_kill.py
 	$(BIN)/pytest -m soak
-	SPARK_REMOTE="local[2]" $(BIN)/pytest $(ON_CONNECT)
+	$(OVER_CONNECT) $(ON_CONNECT)
 
 lint: setup ## Check the style
 	$(BIN)/ruff check libs tests pipelines notebooks bench

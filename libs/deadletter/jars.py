@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -63,8 +64,11 @@ def fetch(what: str, *lines: str) -> list[str]:
     found = base.with_suffix(".jars")
     if not _all_there(found):
         CACHE.mkdir(parents=True, exist_ok=True)
-        base.with_suffix(".xml").write_text(text)
-        _resolve(what, base.with_suffix(".xml"), found)
+        with (CACHE / "fetching.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of processes that start together one fetches and the others wait
+            if not _all_there(found):
+                base.with_suffix(".xml").write_text(text)
+                _resolve(what, base.with_suffix(".xml"), found)
     return found.read_text().strip().split(os.pathsep)
 
 

@@ -1,5 +1,7 @@
-"""A lake made from every capture, once for all tests that only read it."""
+"""Lakes that are made once, for all tests that only read them."""
 
+import gzip
+import json
 import shutil
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +17,40 @@ BUNDLED = Path(str(files("deadletter") / "captures"))
 
 def quiet(text):
     """Progress that nobody reads."""
+
+
+def lines_of(path):
+    with gzip.open(path, "rb") as file:
+        return file.read().splitlines(keepends=True)
+
+
+def write(folder, name, lines):
+    folder.mkdir(parents=True, exist_ok=True)
+    with gzip.open(folder / name, "wb") as file:
+        file.writelines(lines)
+
+
+ZAQAR = lines_of(BUNDLED / "zaqar" / "orders-a.jsonl.gz")[:200]
+PULSAR = lines_of(BUNDLED / "pulsar" / "orders-a.jsonl.gz")[:200]
+POST = json.loads(next(line for line in ZAQAR if b'/messages", "query": null' in line))
+
+
+def post(number, ttl):
+    """A post of one message, the last thing that happened."""
+    event = POST | {
+        "captured_at": f"2026-11-20T22:00:0{number}+00:00",
+        "request_body": {"messages": [{"body": "x", "ttl": ttl}]},
+        "response_body": {"resources": [f"/v2/queues/orders/messages/m{number}"]},
+    }
+    return json.dumps(event).encode() + b"\n"
+
+
+def few_lines(landing, pulsar_folder="pulsar"):
+    """The first lines of two brokers, and two posts with a long TTL."""
+    write(landing / "zaqar", "first.jsonl.gz", ZAQAR)
+    write(landing / "zaqar", "long.jsonl.gz", [post(1, 7201), post(2, 7202)])
+    write(landing / pulsar_folder, "first.jsonl.gz", PULSAR)
+    return landing
 
 
 def capture_files(system):
@@ -38,4 +74,12 @@ def lake(spark, all_captures, tmp_path_factory):
     made = Lake(spark, str(tmp_path_factory.mktemp("lake")))
     made_summary = steps.run(made, str(all_captures), tell=quiet)
     assert made_summary.events_quarantined == 0
+    return made
+
+
+@pytest.fixture(scope="session")
+def small_lake(spark, tmp_path_factory):
+    """The lake of one quiet run over :func:`few_lines`; tests only read it."""
+    made = Lake(spark, str(tmp_path_factory.mktemp("small-lake")))
+    steps.run(made, str(few_lines(tmp_path_factory.mktemp("few"))), tell=quiet)
     return made

@@ -1,6 +1,5 @@
 """However events arrive, the tables are the same."""
 
-import gzip
 import random
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from deadletter import steps, tables
 from deadletter.lake import Lake
 from tests.pipelines.comparing import assert_same_rows
-from tests.pipelines.conftest import capture_files, quiet
+from tests.pipelines.conftest import capture_files, lines_of, quiet, write
 
 COMPARED = (
     tables.MESSAGE_STATE,
@@ -41,17 +40,6 @@ def assert_alone(one, all_of_it, system):
     of_all = ("pattern_id", "signature", "deviation_key", "deviation")
     mine, theirs = (lake.read(tables.DEAD_LETTERS).drop(*of_all) for lake in (one, all_of_it))
     assert_same_rows(mine, theirs.where(f"system = '{system}'"))
-
-
-def lines_of(path):
-    with gzip.open(path, "rb") as file:
-        return file.read().splitlines(keepends=True)
-
-
-def write(folder, name, lines):
-    folder.mkdir(parents=True, exist_ok=True)
-    with gzip.open(folder / name, "wb") as file:
-        file.writelines(lines)
 
 
 @pytest.mark.soak

@@ -16,8 +16,7 @@ from deadletter.sources import topics
 from deadletter.steps import bronze
 from tests.pipelines import kafka_broker
 from tests.pipelines.comparing import assert_same_rows
-from tests.pipelines.conftest import BUNDLED, quiet
-from tests.pipelines.test_disorder import lines_of
+from tests.pipelines.conftest import BUNDLED, lines_of, quiet
 from tests.properties.test_invariants import GOLD, SILVER
 
 ROOT = Path(__file__).parents[2]

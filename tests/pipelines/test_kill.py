@@ -13,10 +13,11 @@ import pytest
 from deadletter import steps
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
+from deadletter.rules.zaqar_store import DOCUMENT
 from tests.pipelines.comparing import assert_same_rows
 from tests.pipelines.conftest import quiet
-from tests.properties.test_histories import generate
-from tests.properties.test_invariants import GOLD, SILVER, write
+from tests.properties.arriving import everything, generated, write
+from tests.properties.test_invariants import GOLD, SILVER
 
 KILLS = int(os.environ.get("DEADLETTER_KILLS", "2"))
 STAGES = ("bronze:", "gold:", "quality:", "silver:", "gold:")
@@ -31,14 +32,15 @@ def assert_same_tables(one, other):
 
 
 def slices(count):
-    """Generated histories of all brokers, dealt into ``count`` files a system."""
-    lines = generate(23, 400).lines
+    """Histories of all brokers, dealt into ``count`` files a system."""
+    lines = everything(generated())
     return [{system: part[number::count] for system, part in lines.items()} for number in range(count)]
 
 
 def start(landing, lake):
     """``deadletter run`` in a process group of its own, its progress on standard error."""
     command = [sys.executable, "-m", "deadletter", "run", "--landing", str(landing), "--lake", str(lake)]
+    command += ["--zaqar-store", "document"]
     env = os.environ | {"PYTHONPATH": f"{ROOT / 'libs'}:{os.environ.get('PYTHONPATH', '')}"}
     return subprocess.Popen(
         command, start_new_session=True, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
@@ -58,17 +60,7 @@ def kill_in(process, stage, delay):
     return not ended
 
 
-@pytest.fixture(scope="module")
-def undisturbed(spark, tmp_path_factory):
-    """The lake of one quiet run over all histories."""
-    landing = tmp_path_factory.mktemp("landing")
-    write(landing, "all.jsonl.gz", slices(1)[0])
-    lake = Lake(spark, str(tmp_path_factory.mktemp("undisturbed")))
-    steps.run(lake, str(landing), tell=quiet)
-    return lake
-
-
-def test_killed_at_random_moments(spark, tmp_path, undisturbed):
+def test_killed_at_random_moments(spark, tmp_path, quiet_lake):
     """Killed in every layer, each time with new events waiting; then one quiet run.
 
     While the first is at work, another run on its lake says so and changes nothing.
@@ -88,8 +80,8 @@ def test_killed_at_random_moments(spark, tmp_path, undisturbed):
         if kill_in(run, stage, chance.uniform(0, SOON.get(stage, 3))):
             killed.append(stage)
     assert len(killed) >= 0.8 * KILLS, killed
-    steps.run(lake, str(landing), tell=quiet)
-    assert_same_tables(lake, undisturbed)
+    steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet)
+    assert_same_tables(lake, quiet_lake[0])
 
 
 def test_a_lake_that_cannot_be_written(spark, tmp_path):
@@ -111,7 +103,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.soak
-def test_a_full_disk(spark, tmp_path, small_disk, undisturbed):
+def test_a_full_disk(spark, tmp_path, small_disk, quiet_lake):
     """The run says that the disk is full; with more room the next one completes the lake."""
     landing = tmp_path / "landing"
     write(landing, "all.jsonl.gz", slices(1)[0])
@@ -119,5 +111,5 @@ def test_a_full_disk(spark, tmp_path, small_disk, undisturbed):
     with pytest.raises(DeadletterError, match=r"cannot write to the lake .*: No space left on device"):
         steps.run(lake, str(landing), tell=quiet)
     subprocess.run(["mount", "-o", "remount,size=500m", small_disk], check=True)
-    steps.run(lake, str(landing), tell=quiet)
-    assert_same_tables(lake, undisturbed)
+    steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet)
+    assert_same_tables(lake, quiet_lake[0])

@@ -1,7 +1,5 @@
 """However a history arrives, the tables are the same; and what arrives late changes what it should."""
 
-import gzip
-import json
 import random
 import re
 
@@ -11,12 +9,10 @@ from pyspark.sql import functions as F
 from deadletter import steps, tables
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import DOCUMENT
-from tests.models.clock import SECOND, START
-from tests.models.rabbitmq import Queue
-from tests.models.zaqar import Store
+from tests.models.clock import START
 from tests.pipelines.comparing import assert_same_rows
 from tests.pipelines.conftest import quiet
-from tests.properties.test_histories import generate
+from tests.properties.arriving import DAMAGED, DAYS, NAME, STEADY, generated, late_cases, published, steady, write
 
 SILVER = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES, tables.QUARANTINE)
 GOLD = (
@@ -33,128 +29,17 @@ GOLD = (
 )
 AT_REST = re.compile(r"(document|redis|rabbitmq|pulsar)-\d*[02468]\b")
 """Tenants of a history whose lines all come with the first of two runs: the second leaves their rows as they are."""
-STEADY = (1, 2, 3)
-DAYS = 4 * 86400 * SECOND
-NAME = "orders-${ENV}"
-"""A queue's name that Spark would read as a variable."""
-DAMAGED = ['{"captured_at": "2026-11-20T12:00:00+00:00"', '{"method": "GET"}', '{"captured_at": "yesterday"}']
-
-
-def exhausted(project, *, second=False):
-    """A project with one message (or two) at its limit, and the attempt that moves one of them."""
-    store = Store("document", project, random.Random(project))
-    store.put(START, "q-dlq")
-    store.put(START + 1, "q", _max_claim_count=1, _dead_letter_queue="q-dlq")
-    (first,) = store.post(START + SECOND, "q", [(3600, None)])
-    held = store.claim(START + 2 * SECOND, "q", 1, 120 if second else 60, 60)
-    if second:
-        store.post(START + 3 * SECOND, "q", [(3600, None)])
-        other = store.claim(START + 4 * SECOND, "q", 1, 60, 60)
-        assert other
-    return store, first, held
-
-
-def late_cases():
-    """``{project: (early lines, late lines, the deaths that all lines imply)}``; the early ones alone imply one."""
-
-    def renewed(store, _, held):
-        store.renew(START + 30 * SECOND, held, 300, 60)
-
-    def settled(store, first, held):
-        store.delete(START + 30 * SECOND, first, "q", held)
-
-    def purged(store, *_):
-        store.purge(START + 30 * SECOND, "q")
-
-    def released(store, _, held):
-        store.release(START + 30 * SECOND, held)
-
-    cases = {}
-    for name, late in {"renewed": renewed, "settled": settled, "purged": purged, "released": released}.items():
-        store, first, held = exhausted(f"late-{name}", second=name == "released")
-        late(store, first, held)
-        withheld = store.events.pop()
-        # no more than one is taken: the second message dies only where the first cannot
-        store.claim(START + 70 * SECOND, "q", 1, 60, 60)
-        deaths = {m.id for m in store.messages if m.deaths}
-        early = [json.dumps(event) for event in store.events]
-        cases[f"late-{name}"] = (early, [json.dumps(withheld)], deaths)
-    return cases
-
-
-def steady(number):
-    """A project that comes with the first run: enough healthy messages to be its own yardstick, two dead letters and
-    one message at its limit. And what comes with the second: a dead letter of the first project is removed, and time
-    passes in a project of its own, so that a TTL ends in the second project; the third stays as it is.
-    """
-    store = Store("document", f"steady-{number}", random.Random(number))
-    store.put(START, "q-dlq")
-    store.put(START + 1, "q", _max_claim_count=1, _dead_letter_queue="q-dlq")
-    good = store.post(START + SECOND, "q", [(3600, None)] * 25)
-    bad = store.post(START + 2 * SECOND, "q", [(3600, None)] * 3)
-    for message in store.events[-1]["request_body"]["messages"]:
-        message["body"] = '{"n": null}'
-    held = [store.claim(START + second * SECOND, "q", 14, 60, 60) for second in (3, 4)]
-    for place, message in enumerate(good):
-        store.delete(START + 5 * SECOND, message, "q", held[place // 14])
-    store.claim(START + 70 * SECOND, "q", 2, 60, 60)
-    assert [len(message.deaths) for message in bad] == [1, 1, 0]
-    if number == 2:
-        store.post(START + 80 * SECOND, "q", [(300, None)])
-    before = [json.dumps(event) for event in store.events]
-    if number == 1:
-        again = store.claim(START + 200 * SECOND, "q-dlq", 1, 60, 60)
-        store.delete(START + 201 * SECOND, bad[0], "q-dlq", again)
-    clock = Store("document", "clock", random.Random(1))
-    clock.put(START + 600 * SECOND, "q")
-    return before, [json.dumps(event) for event in store.events[len(before) :] + clock.events]
-
-
-def published(now):
-    """Lines of three messages that are published at ``now``: the same ids whatever the time."""
-    queue = Queue(random.Random("again"), "again", True, None, None, False)
-    for number in range(3):
-        queue.publish(now + number * SECOND)
-    return [json.dumps(event).replace('["q"]', json.dumps([NAME])) for event in queue.events]
 
 
 @pytest.fixture(scope="module")
-def history():
-    """Lines a system, with damaged ones among them."""
-    lines = {system: list(part) for system, part in generate(11, 600).lines.items()}
-    lines["zaqar"] += DAMAGED
-    return lines
-
-
-def write(landing, name, lines):
-    for system, part in lines.items():
-        (landing / system).mkdir(parents=True, exist_ok=True)
-        with gzip.open(landing / system / name, "wt") as file:
-            file.writelines(f"{line}\n" for line in part)
-
-
-@pytest.fixture(scope="module")
-def quiet_lake(spark, history, tmp_path_factory):
-    """One run over everything in order."""
-    landing = tmp_path_factory.mktemp("landing")
-    late = [line for early, withheld, _ in late_cases().values() for line in early + withheld]
-    late += [line for number in STEADY for part in steady(number) for line in part]
-    again = published(START - DAYS) + published(START)
-    more = {"zaqar": history["zaqar"] + late, "rabbitmq": history["rabbitmq"] + again}
-    write(landing, "all.jsonl.gz", history | more)
-    lake = Lake(spark, str(tmp_path_factory.mktemp("lake")))
-    return lake, steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet), landing
-
-
-@pytest.fixture(scope="module")
-def disturbed_lake(spark, history, tmp_path_factory):
+def disturbed_lake(spark, tmp_path_factory):
     """Two runs over shuffled halves with a third of the lines sent twice; the late facts come with the second. It has
     nothing of the tenants :data:`AT_REST`.
 
     Returns the lake, the dead letters of the late cases after each run, and what the runs told.
     """
     chance, batches = random.Random(3), ({}, {})
-    for system, lines in history.items():
+    for system, lines in generated().items():
         for line in chance.sample(lines * 2, len(lines) * 4 // 3) + lines:
             batch = batches[0] if AT_REST.search(line) else chance.choice(batches)
             batch.setdefault(system, []).append(line)
