@@ -31,6 +31,8 @@ ATTEMPT_INPUT = (
 )
 """A claim attempt made while claims count: what it asked for and got, the place of the first message it was
 granted, the policy then in force, what became of its claim, and when its queue was purged or deleted."""
+LAST_ID = "\U0010ffff"
+"""Behind every message id."""
 MOVE_OUTPUT = (
     "tenant string, queue string, message_id string, died bigint, event_id string, dead_letter_queue string, "
     "claim_count bigint, max_deliveries bigint, expires bigint"
@@ -133,13 +135,19 @@ class Waiting:
     """All, in the order of the queue."""
     awake: list[Candidate] = field(default_factory=list)
     """Those that may be free, in the order of the queue."""
-    asleep: list[tuple[int, tuple[str, str], Candidate]] = field(default_factory=list)
-    """A heap of the others, each with the time until which it is held."""
+    asleep: list[tuple[int, int, Candidate]] = field(default_factory=list)
+    """A heap of the others, each with the time at which it is to be looked at again. Equal times come in any order."""
 
     def add(self, candidate: Candidate) -> None:
         """Let a message lie here."""
         insort(self.order, candidate, key=_place)
         insort(self.awake, candidate, key=_place)
+
+    def remove(self, candidate: Candidate) -> None:
+        """Let a message no longer lie here."""
+        candidate.has_left = True  # it may be asleep
+        _remove(self.order, candidate)
+        _remove(self.awake, candidate)
 
     def moved_by(self, attempt: dict, habits: Habits) -> list[Candidate]:
         """Take the candidates away that an attempt moves, in the order of the queue.
@@ -149,7 +157,8 @@ class Waiting:
         """
         places = attempt["limit"] - attempt["granted"]
         first = attempt["first_granted"] if habits.scan_takes_followers else None
-        behind = None if first is None else (first, "")
+        # one place is that of all messages of a claim whose posts were not seen: which are behind is not known
+        behind = None if first is None else (first, LAST_ID)
         fates: dict[str, list[Candidate]] = {fate: [] for fate in ("gone", "stays", "held", "free")}
         moved = fates["free"]
         self._wake(attempt["time"])
@@ -161,7 +170,7 @@ class Waiting:
                 behind = candidate.place
         for candidate in fates["held"]:
             _remove(self.awake, candidate)
-            heappush(self.asleep, (candidate.free_from(), candidate.place, candidate))
+            heappush(self.asleep, (candidate.free_from(), id(candidate), candidate))
         if behind is not None:
             for at in range(bisect_right(self.order, behind, key=_place), len(self.order)):
                 if len(moved) >= places:
@@ -169,9 +178,7 @@ class Waiting:
                 fate = self.order[at].fate(attempt)
                 fates["free" if fate == "held" else fate].append(self.order[at])
         for candidate in fates["gone"] + moved:
-            candidate.has_left = True  # it may be asleep
-            _remove(self.order, candidate)
-            _remove(self.awake, candidate)
+            self.remove(candidate)
         return moved
 
     def _wake(self, time: int) -> None:
@@ -191,17 +198,23 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
     lowest = _lowest_limits(attempts)
     there = {(row["queue"], row["message_id"]): row for row in messages}
     coming = _coming(messages, lowest, habits)
+    unexplained = {(one.row["queue"], one.row["message_id"]): one for *_, one in coming}
     waiting: dict[str, Waiting] = defaultdict(Waiting)
-    dead = []
+    dead, died_in = [], set()
     for attempt in sorted(attempts, key=lambda row: (row["time"], row["event_id"])):
         while coming and coming[-1][0] < attempt["time"]:
             _, _, candidate = coming.pop()
-            waiting[candidate.row["queue"]].add(candidate)
+            if not candidate.has_left:
+                waiting[candidate.row["queue"]].add(candidate)
         for candidate in waiting[attempt["queue"]].moved_by(attempt, habits):
             death, again = _death(candidate, attempt, there)
             dead.append(death)
-            if again.row["queue"] in lowest and not any(again.row["queue"] == d["queue"] for d in again.earlier):
-                waiting[again.row["queue"]].add(again)
+            died_in.add((death["queue"], death["message_id"]))
+            queue, message_id = again.row["queue"], again.row["message_id"]
+            if queue in lowest and (queue, message_id) not in died_in:
+                if instead := unexplained.get((queue, message_id)):  # now its way there is known
+                    waiting[queue].remove(instead)
+                waiting[queue].add(again)
     return dead
 
 
@@ -230,8 +243,8 @@ def _coming(
 ) -> list[tuple[int, tuple[str, str], Candidate]]:
     """The messages by the time after which they can be exhausted in the queue they were posted to, the latest first.
 
-    A message that came to a queue from another one comes by its death there; only where that one is not known does it
-    count as posted here.
+    A message that came to a queue from another one, where its post was seen, comes by its death there. Where no post
+    was seen, it counts as posted here until a death brings it.
     """
     posted = {row["message_id"] for row in messages if not row["came"]}
     candidates = [
