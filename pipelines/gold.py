@@ -18,6 +18,8 @@ def main(arguments: list[str] | None = None) -> None:
     lake = Lake(get_spark(), given.lake)
     with gated(lake) as gate:
         gold.derive(lake, gate, utc(given.as_of) if given.as_of else None)
+    for warning in gate.warnings:
+        print(f"warning: {warning}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ def main(arguments: list[str] | None = None) -> None:
     lake, summary = Lake(get_spark(), given.lake), Summary()
     with gated(lake) as gate:
         silver.merge(lake, gate, summary)
+    summary.warnings += gate.warnings
     print(summary)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deadletter.lake import Lake
 from deadletter.steps.summary import Tell
-from deadletter.tables import ALL_TABLES
+from deadletter.tables import ALL_TABLES, PROGRESS, QUEUE_EVENTS
 
 SHORTEST_RETENTION = 168
 """Hours; Delta's own safe minimum: a shorter one can take files from under a reader or a running write."""
@@ -22,12 +22,22 @@ class Tidied:
 
 
 def maintain(lake: Lake, retain_hours: int = SHORTEST_RETENTION, tell: Tell = print) -> list[Tidied]:
-    """OPTIMIZE and VACUUM every table of the lake; those that were never created are left out."""
+    """OPTIMIZE and VACUUM every table of the lake; those that were never created are left out, and bronze where silver
+    has yet to read from it: it finds new events by the files that they came in."""
     done = []
     with lake.lock():
         for table in ALL_TABLES:
-            if lake.exists(table):
+            if table is QUEUE_EVENTS and _is_to_be_read(lake):
+                tell(f"maintain: {table.full_name} waits for the next run, which reads it")
+            elif lake.exists(table):
                 tell(f"maintain: {table.full_name}")
                 done.append(Tidied(table.full_name, *lake.compact(table)))
                 lake.vacuum(table, retain_hours)
     return done
+
+
+def _is_to_be_read(lake: Lake) -> bool:
+    if not (lake.exists(QUEUE_EVENTS) and lake.exists(PROGRESS)):
+        return False
+    done = lake.progress("silver")
+    return done is not None and done.source_version < lake.version(QUEUE_EVENTS)

@@ -23,7 +23,7 @@ def as_it_is(frame: DataFrame) -> DataFrame:
 def held(df: DataFrame) -> DataFrame | None:
     """The rows of ``df`` held in memory, or ``None`` where they are more than a small batch's run may hold.
 
-    A frame of too many rows ends it for the batch, which is larger than it looked.
+    After a frame of too many rows nothing is held until the session is tuned again: the batch is larger than it looked.
     """
     rows = _held(df)
     if rows is None and held_rows(df.sparkSession):

@@ -76,6 +76,8 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     status = statuses(facts, habits_in(lake.all_progress())).where(mine)
     shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
     deaths = lake.read(tables.DEAD_LETTERS).where(mine & (F.col("dead_lettered_at") <= F.lit(as_of)))
+    until_then = F.when(F.col("removed_at") <= F.lit(as_of), F.col("removed_at"))
+    deaths = deaths.withColumn("removed_at", until_then)
     return Life(message_id, moments, _rows(shown), _rows(deaths))
 
 

@@ -7,6 +7,7 @@ than their topic's, which a policy names in the short form.
 import json
 import os
 import random
+from datetime import timedelta
 
 import pytest
 
@@ -137,11 +138,24 @@ def test_new_events_of_a_dead_letter_topic_find_what_went_there(runs):
     assert [text for text in runs[1][1] if text.startswith("gold: judging") and "in 2 of the queues" in text]
 
 
+def test_time_alone_makes_a_pattern_quiet(runs):
+    """No queue is due; nor has silver anything to do where bronze's files were only tidied."""
+    lake, _, landing = runs
+    lake.vacuum(tables.QUEUE_EVENTS, 168)
+    assert lake.version(tables.QUEUE_EVENTS) > lake.progress("silver").source_version
+    before = {row["status"] for row in lake.read(tables.POISON_PATTERNS).collect()}
+    told, later = [], lake.progress("gold").as_of + timedelta(days=30)
+    summary = steps.run(lake, str(landing), as_of=later, tell=told.append)
+    assert "silver: no new events" in told
+    assert [text for text in summary.warnings if "captured_at" in text] == []
+    assert before == {"new"} and {row["status"] for row in lake.read(tables.POISON_PATTERNS).collect()} == {"quiet"}
+
+
 def test_the_same_tables_as_when_everything_is_derived_after_a_write_that_was_not_finished(runs):
     lake, _, landing = runs
     before, told = {table: lake.read(table).collect() for table in COMPARED}, []
     lake.note_progress(WRITING, 1, None)
-    steps.run(lake, str(landing), tell=told.append)
+    steps.run(lake, str(landing), as_of=lake.progress("gold").as_of, tell=told.append)
     assert [text for text in told if text.startswith("gold: judging") and "queues" not in text]
     for table in COMPARED:
         after = lake.read(table).collect()

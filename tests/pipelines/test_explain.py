@@ -47,6 +47,14 @@ def test_a_life(lake, dead, system):
     assert "dead_lettered" in [status["status"] for status in found["statuses"]]
 
 
+def test_what_was_removed_later_is_not_told(lake, dead):
+    row = lake.read(tables.DEAD_LETTERS).where("removed_at > dead_lettered_at").orderBy("message_id").first()
+    for at, removed in ((row["dead_lettered_at"], False), (row["removed_at"], True)):
+        options = ("--as-of", f"{at:%Y-%m-%dT%H:%M:%S.%fZ}", "--json")
+        found = json.loads(told(lake, row["message_id"], *options))["deaths"]
+        assert [bool(death["removed_at"]) for death in found if death["queue"] == row["queue"]] == [removed]
+
+
 def standings(rows):
     return {tuple(row[name] for name in tables.MESSAGE_KEY): (row["status"], row["claims_granted"]) for row in rows}
 

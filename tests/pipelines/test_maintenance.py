@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from deadletter.cli import cli
 from deadletter.lake import Lake, create_statement
 from deadletter.maintenance import maintain
-from deadletter.tables import PATTERN_DECISIONS, PROGRESS
+from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
 from deadletter.triage import decide, decisions_version
 
 
@@ -46,6 +46,19 @@ def test_a_tidied_lake_has_the_decisions_it_had(fragmented):
         decide(fragmented, pattern, "mute", "ann", "known", datetime(2026, 11, 20, tzinfo=UTC))
     maintain(fragmented, tell=lambda text: None)
     assert decisions_version(fragmented) == 2
+
+
+def test_bronze_is_left_where_silver_has_yet_to_read_it(fragmented):
+    """It reads what was appended since; in files that were replaced and deleted there would be nothing."""
+    fragmented.create_missing([QUEUE_EVENTS])
+    told = {"event_id": "e", "system": "zaqar", "raw": "{}"}
+    row = [[told.get(name) for name in QUEUE_EVENTS.column_names]]
+    for _ in range(2):
+        fragmented.append(fragmented.spark.createDataFrame(row, QUEUE_EVENTS.ddl), QUEUE_EVENTS)
+    for version, tables in ((1, [PROGRESS]), (2, [QUEUE_EVENTS, PROGRESS])):
+        fragmented.note_progress("silver", version, None)
+        assert [it.table for it in maintain(fragmented, tell=lambda _: None)] == [table.full_name for table in tables]
+    assert fragmented.read(QUEUE_EVENTS).count() == 2
 
 
 def test_for_machines(fragmented):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+from pyspark.errors import PySparkException
 
 from deadletter import __version__
 from deadletter.cli.cluster import cluster
@@ -19,7 +20,7 @@ from deadletter.cli.quarantine import quarantine
 from deadletter.cli.report import report
 from deadletter.cli.run import run
 from deadletter.cli.show import show
-from deadletter.errors import DeadletterError
+from deadletter.errors import DeadletterError, first_line
 
 
 @click.group(
@@ -56,5 +57,8 @@ def main() -> None:
     except DeadletterError as error:
         click.echo(f"deadletter: {error}", err=True)
         sys.exit(error.exit_code)
+    except PySparkException as error:
+        click.echo(f"deadletter: {first_line(error)}", err=True)
+        sys.exit(1)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.exit(0)

@@ -21,6 +21,8 @@ from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import QUEUE
 from deadletter.triage import decisions_version
 
+STALE = -1
+"""A source version no table has: what gold was derived from no longer is what silver holds."""
 WRITING = "writing"
 """The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards."""
 
@@ -55,11 +57,11 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     TTL ended since; those that are compared with all queues; and what depends on any of these.
 
     Every queue where gold goes back in time, or where something changed that concerns all; none where no fact is new
-    and no time has passed.
+    and nothing ended. Time that passed can still say something of the tables that are derived as a whole.
     """
     before = done.get("gold")
     same = all(name in done and done[name].source_version == sources[name] for name in sources if name != "gold")
-    if not same or before is None or before.as_of is None or as_of < before.as_of:
+    if not same or before is None or before.source_version == STALE or before.as_of is None or as_of < before.as_of:
         return EVERYTHING
     new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
     changed = lake.read(tables.QUEUE_CHANGES).where(new)

@@ -101,7 +101,7 @@ def derive(
         return
     gate.parameters["as_of"] = as_of.isoformat()
     scope = due(lake, done, sources, as_of)
-    if scope == NOTHING:  # events came, but they say nothing that counts
+    if scope == NOTHING and done["gold"].as_of == as_of:  # events came, but they say nothing that counts
         tell("gold: no new fact")
         _note(lake, sources, as_of)
         return

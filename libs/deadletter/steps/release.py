@@ -15,13 +15,12 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
+from deadletter.session import tune
 from deadletter.silver.quarantine import DISCARDED, RELEASED, with_decisions
 from deadletter.steps import gold, silver
+from deadletter.steps.due import STALE
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
-
-STALE = -1
-"""A source version no table has: what gold was derived from no longer is what silver holds."""
 
 
 def quarantined(lake: Lake) -> DataFrame:
@@ -51,14 +50,16 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     stops it.
     """
     summary = Summary()
-    with gated(lake, tell) as gate:
+    tune(lake.spark, lake.size(tables.QUARANTINE))
+    with lake.clear_faults(), gated(lake, tell) as gate:
         lake.create_missing()
         ids = lake.stage(chosen.select("event_id", "captured_at"))
         _decide(lake, ids, RELEASED, who, why)
         before = lake.progress("gold")
-        lake.note_progress("gold", STALE, None)
-        silver.merge_events(lake, gate, lake.stage(_raw_events(lake, ids)), summary, tell, partial(_settle, lake, ids))
-        if before and summary.events_in == summary.events_quarantined:
+        lake.note_progress("gold", STALE, before and before.as_of)
+        events = lake.stage(_raw_events(lake, ids))
+        latest = silver.merge_events(lake, gate, events, summary, tell, partial(_settle, lake, ids))
+        if before and latest is None:
             lake.note_all({"gold": before})
         else:
             gold.derive(lake, gate, tell=tell)

@@ -47,7 +47,13 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
         tell("silver: no new events")
         summary.as_of = done.as_of
         return
-    latest = merge_events(lake, gate, _new_events(lake, done, version), summary, tell)
+    events = _new_events(lake, done, version)
+    if done and events.isEmpty():  # the table's files were tidied
+        tell("silver: no new events")
+        summary.as_of = done.as_of
+        lake.note_progress("silver", version, done.as_of)
+        return
+    latest = merge_events(lake, gate, events, summary, tell)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
     lake.note_progress("silver", version, summary.as_of)
@@ -80,7 +86,8 @@ def merge_events(
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
-    _merge_facts(lake, gate, facts, events, refusals, settle and (lambda refused: settle(refused, latest)))
+    settle_latest = settle and (lambda refused: settle(refused, latest))
+    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settle_latest)
     return latest
 
 
@@ -124,8 +131,9 @@ def _merge_facts(
     raw_events: DataFrame,
     refusals: list[DataFrame],
     settle: Callable[[DataFrame], None] | None = None,
-) -> None:
-    """Judge all batches, then merge their good rows; the events behind the others go to quarantine."""
+) -> int:
+    """Judge all batches, then merge their good rows; the events behind the others go to quarantine. Returns how many
+    these are."""
     batches = stage_all(
         lake,
         {
@@ -136,6 +144,7 @@ def _merge_facts(
         },
     )
     good, more = _split(gate, batches, raw_events)
+    behind = reduce(DataFrame.unionByName, more).select("event_id").distinct().count() if more else 0
     quarantine = state.quarantine(facts.events)
     if refusals or more:
         quarantine = state.united(reduce(DataFrame.unionByName, [quarantine, *refusals, *more]))
@@ -150,6 +159,7 @@ def _merge_facts(
     together(merges if settle else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
     if settle:  # only now: a killed release must leave its events in quarantine
         settle(quarantine)
+    return behind
 
 
 def _split(
