@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -193,7 +194,7 @@ def require_java() -> None:
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Send what the JVM prints to a log file, which a failed start names."""
+    """Send what the JVM prints to a log file, which a failed start names; else it goes when this process ends."""
     log = Path(tempfile.gettempdir(), f"deadletter-spark-{os.getpid()}.log")
     saved = os.dup(2)
     with log.open("ab") as sink:
@@ -202,6 +203,8 @@ def quiet_start() -> Iterator[None]:
         yield
     except Exception as error:
         raise DeadletterError(f"Spark did not start: {str(error).splitlines()[0]} (details: {log})") from error
+    else:
+        atexit.register(log.unlink, missing_ok=True)
     finally:
         os.dup2(saved, 2)
         os.close(saved)

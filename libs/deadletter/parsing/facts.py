@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,8 +22,6 @@ MESSAGE_FACT = {
     "death": tables.DEATH,
 }
 """One fact about one message: its key, when it was created as far as the event tells, and what happened."""
-
-MESSAGE_FACTS = f"array<struct<{','.join(f'{name}:{kind}' for name, kind in MESSAGE_FACT.items())}>>"
 
 
 @dataclass(frozen=True)
@@ -95,11 +92,6 @@ def rows_of(events: DataFrame, table: tables.Table, kinds: list[str], values: di
         for column in table.columns
     ]
     return events.where(F.col("kind").isin(kinds) & (F.size("reasons") == 0)).select(*columns)
-
-
-def union_all(frames: list[DataFrame]) -> DataFrame:
-    """All frames together, columns by name."""
-    return reduce(DataFrame.unionByName, frames)
 
 
 def without_claims(parsed: DataFrame, policies: DataFrame) -> Facts:

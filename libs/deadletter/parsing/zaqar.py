@@ -24,7 +24,6 @@ MAX_MESSAGE_DELAY = 900
 DEFAULT_CLAIM_LIMIT = 10
 DEFAULT_CLAIM_TTL = 300
 DEFAULT_CLAIM_GRACE = 60
-DEFAULT_MESSAGE_TTL = 3600
 
 FIELDS = ("method", "path", "query", "project_id", "client_id", "request_body", "status", "response_body")
 FLAVOR_PATH = r"^/v(?:1|1\.1|2)/flavors/([^/?]+)/?$"
