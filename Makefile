@@ -34,6 +34,7 @@ demo: setup ## Run the main job on the bundled captures and write the report
 # over Connect beside the classic session: one session seldom has work for two cores
 test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
 	@mkdir -p build; $(OVER_CONNECT) $(firstword $(ON_CONNECT)) -k "not in_flight" > build/connect.log 2>&1 & connect=$$!; \
+	trap "kill $$connect" INT TERM; \
 	$(BIN)/pytest; classic=$$?; \
 	wait $$connect; connect=$$?; echo "Over Spark Connect:"; cat build/connect.log; \
 	exit $$((classic ? classic : connect))
