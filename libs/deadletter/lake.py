@@ -207,7 +207,7 @@ class Lake:
         if wanted is not None and wanted == (Counter() if unwritten else few_rows(self.read(table).where(where))):
             return
         if unwritten:  # there is nothing to take the place of, which Delta would look for
-            self._writer(rows, "append", table)
+            self.append(rows, table)
         else:
             self._writer(rows, "overwrite", table, where)
 

@@ -1,12 +1,12 @@
 """Histories that arrive in one order or another: generated ones, and what comes late in them."""
 
-import gzip
 import json
 import random
 
 from tests.models.clock import SECOND, START
 from tests.models.rabbitmq import Queue
 from tests.models.zaqar import Store
+from tests.pipelines.conftest import write as write_lines
 from tests.properties.test_histories import generate
 
 STEADY = (1, 2, 3)
@@ -112,6 +112,4 @@ def everything(generated_lines):
 
 def write(landing, name, lines):
     for system, part in lines.items():
-        (landing / system).mkdir(parents=True, exist_ok=True)
-        with gzip.open(landing / system / name, "wt") as file:
-            file.writelines(f"{line}\n" for line in part)
+        write_lines(landing / system, name, [f"{line}\n".encode() for line in part])

@@ -51,7 +51,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     """
     summary = Summary()
     tune(lake.spark, lake.size(tables.QUARANTINE))
-    with lake.clear_faults(), gated(lake, tell) as gate:
+    with gated(lake, tell) as gate:
         lake.create_missing()
         ids = lake.stage(chosen.select("event_id", "captured_at"))
         _decide(lake, ids, RELEASED, who, why)

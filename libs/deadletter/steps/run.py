@@ -30,7 +30,7 @@ def run(
     # looks at the sources, so what cannot be read is told before anything is made
     tune(lake.spark, sum(source.size() for source in sources.find(landing)))
     summary = Summary()
-    with lake.clear_faults(), gated(lake, tell, fresh_after) as gate:
+    with gated(lake, tell, fresh_after) as gate:
         summary.warnings += bronze.ingest(lake, landing, tell)
         silver.merge(lake, gate, summary, tell)
         if fresh_after and not summary.events_in and (summary.as_of is None or summary.as_of < fresh_after):

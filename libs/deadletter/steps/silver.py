@@ -43,15 +43,12 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     version = lake.version(tables.QUEUE_EVENTS)
     # what the landing folder holds says little: most of it was read before
     tune(lake.spark, lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version if done else -1))
-    if done and done.source_version >= version:
-        tell("silver: no new events")
-        summary.as_of = done.as_of
-        return
     events = _new_events(lake, done, version)
-    if done and events.isEmpty():  # the table's files were tidied
+    if events is None:
         tell("silver: no new events")
         summary.as_of = done.as_of
-        lake.note_progress("silver", version, done.as_of)
+        if done.source_version < version:
+            lake.note_progress("silver", version, done.as_of)
         return
     latest = merge_events(lake, gate, events, summary, tell)
     known = [time for time in (latest, done and done.as_of) if time]
@@ -59,11 +56,15 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     lake.note_progress("silver", version, summary.as_of)
 
 
-def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame:
-    """Bronze's rows since ``done``, the same ones each time they are read."""
+def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | None:
+    """Bronze's rows since ``done``, the same ones each time they are read; ``None`` where there are none: a newer
+    version may only have tidied its files."""
     if done is None:
         return lake.read(tables.QUEUE_EVENTS, version)
-    return lake.stage(lake.appended_since(tables.QUEUE_EVENTS, done.source_version))
+    if done.source_version >= version:
+        return None
+    events = lake.stage(lake.appended_since(tables.QUEUE_EVENTS, done.source_version))
+    return None if events.isEmpty() else events
 
 
 def merge_events(
