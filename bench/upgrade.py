@@ -15,8 +15,9 @@ from pathlib import Path
 from records import rabbitmq_message, selected
 
 from deadletter import tables
-from deadletter.lake import Lake, create_statement
+from deadletter.lake import Lake
 from deadletter.session import get_spark, tune
+from deadletter.statements import create_statement
 
 ADDED = next(column for column in tables.MESSAGE_STATE.columns if column.name == "deliveries")
 BEFORE = replace(

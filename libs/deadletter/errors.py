@@ -30,3 +30,20 @@ def first_line(error: Exception) -> str:
     'no such file'
     """
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+STORAGE_FAULTS = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Permission denied")
+
+
+def storage_fault(error: BaseException | None) -> str | None:
+    """What the storage said, if it is behind ``error``.
+
+    >>> storage_fault(ValueError("java.io.IOException: No space left on device"))
+    'No space left on device'
+    """
+    while error is not None:
+        found = [fault for fault in STORAGE_FAULTS if fault in str(error)]
+        if found:
+            return found[0]
+        error = error.__cause__ or error.__context__
+    return None

@@ -24,11 +24,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line
+from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, storage_fault
 from deadletter.parallel import together
 from deadletter.session import held_rows
 from deadletter.sqltext import sql_string
 from deadletter.staging import held
+from deadletter.statements import create_statement, merge_statement, revise_statement
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
@@ -288,16 +289,8 @@ class Lake:
         """
         keys = list(table.key)
         rows = conform(df, table).withColumn("_kept", F.lit(True))
-        names = [f"`{column}`" for column in table.column_names]
         with self._view(among.select(*keys).join(rows, keys, "left")) as view:
-            self.spark.sql(
-                f"MERGE INTO {self.identifier(table)} t USING {view} s"
-                f" ON {' AND '.join(f't.`{key}` = s.`{key}`' for key in keys)}\n"
-                "WHEN MATCHED AND s._kept IS NULL THEN DELETE\n"
-                f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)}\n"
-                f"WHEN NOT MATCHED AND s._kept THEN INSERT ({', '.join(names)})"
-                f" VALUES ({', '.join(f's.{name}' for name in names)})"
-            )
+            self.spark.sql(revise_statement(self.identifier(table), table, view))
 
     def require_folder(self) -> None:
         """Raise :class:`UsageError` where the lake's path is something else than a folder."""
@@ -306,10 +299,26 @@ class Lake:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lake for one writer. The lock ends with the process, however it ends."""
-        if self.catalog:  # the scheduled job allows one run at a time
-            yield
-            return
+        """Hold the lake for one writer. The lock ends with the process, however it ends.
+
+        A full or read-only disk is told as such, whichever layer of Spark stumbles over it meanwhile.
+        """
+        # a catalog needs none: the scheduled job allows one run at a time
+        with contextlib.nullcontext() if self.catalog else self._folder_lock():
+            try:
+                yield
+            except Exception as error:
+                plain = isinstance(error, DeadletterError) and error.__cause__ is None
+                fault = None if plain else storage_fault(error)
+                if fault is None:
+                    raise
+                raise DeadletterError(
+                    f"cannot write to the lake {self.folder}: {fault}. What was written before is whole. Make room or "
+                    "grant access, then start the command again: it goes on from there."
+                ) from error
+
+    @contextlib.contextmanager
+    def _folder_lock(self) -> Iterator[None]:
         self.require_folder()
         try:
             Path(self.folder).mkdir(parents=True, exist_ok=True)
@@ -327,21 +336,6 @@ class Lake:
                 ) from None
             yield
 
-    @contextlib.contextmanager
-    def clear_faults(self) -> Iterator[None]:
-        """Tell a full or read-only disk as such, whichever layer of Spark stumbled over it."""
-        try:
-            yield
-        except Exception as error:
-            plain = isinstance(error, DeadletterError) and error.__cause__ is None
-            fault = None if plain else storage_fault(error)
-            if fault is None:
-                raise
-            raise DeadletterError(
-                f"cannot write to the lake {self.folder}: {fault}. What was written before is whole. Make room or "
-                "grant access, then start the run again: it goes on from there."
-            ) from error
-
 
 def few_rows(df: DataFrame) -> Counter[str] | None:
     """How often each row is there; ``None`` where there are more than is worth comparing.
@@ -354,68 +348,3 @@ def few_rows(df: DataFrame) -> Counter[str] | None:
     told = F.to_json(F.struct("*"), {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"})
     rows = df.limit(most + 1).select(told).collect()
     return Counter(row[0] for row in rows) if len(rows) <= most else None
-
-
-STORAGE_FAULTS = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Permission denied")
-
-
-def storage_fault(error: BaseException | None) -> str | None:
-    """What the storage said, if it is behind ``error``.
-
-    >>> storage_fault(ValueError("java.io.IOException: No space left on device"))
-    'No space left on device'
-    """
-    while error is not None:
-        found = [fault for fault in STORAGE_FAULTS if fault in str(error)]
-        if found:
-            return found[0]
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def create_statement(identifier: str, table: Table) -> str:
-    """The SQL that creates ``table`` with every comment."""
-    columns = ",\n  ".join(
-        f"`{column.name}` {column.type} COMMENT {sql_string(column.comment)}" for column in table.columns
-    )
-    partitions = f"\nPARTITIONED BY ({', '.join(table.partitioned_by)})" if table.partitioned_by else ""
-    return (
-        f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING DELTA{partitions}\n"
-        f"COMMENT {sql_string(table.comment)}\n"
-        f"TBLPROPERTIES ({', '.join(f'{k!r} = {v!r}' for k, v in _properties(table).items())})"
-    )
-
-
-def _properties(table: Table) -> dict[str, str]:
-    # least and greatest values of every field of a fact cost more than they spare
-    found_by = {"delta.dataSkippingStatsColumns": ",".join(table.found_by)} if table.found_by else {}
-    if not table.append_only:
-        return {"delta.enableDeletionVectors": "true"} | found_by
-    # what is only appended to can be read forward from the last version that was processed
-    return {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"} | found_by
-
-
-def merge_statement(identifier: str, table: Table, view: str, pruning: str) -> str:
-    """The MERGE that joins facts: commutative, associative and idempotent for every column."""
-    facts = [column for column in table.columns if column.name not in table.key]
-    joined = {column.name: joined_value(column.name, column.type) for column in facts}
-    keys = " AND ".join(f"t.`{name}` = s.`{name}`" for name in table.key)
-    changed = " OR ".join(f"NOT (t.`{name}` <=> {value})" for name, value in joined.items()) or "false"
-    updates = ", ".join(f"t.`{name}` = {value}" for name, value in joined.items())
-    matched = f"WHEN MATCHED AND ({changed}) THEN UPDATE SET {updates}\n" if joined else ""
-    return (
-        f"MERGE INTO {identifier} t USING {view} s ON ({pruning}) AND {keys}\n{matched}WHEN NOT MATCHED THEN INSERT *"
-    )
-
-
-def joined_value(name: str, kind: str) -> str:
-    """The least upper bound of a column's stored and arriving value, as SQL.
-
-    Sets unite in a fixed order; anything else keeps the earliest, which ``least`` takes with nulls aside.
-
-    >>> joined_value("seen", "timestamp")
-    'least(t.`seen`, s.`seen`)'
-    """
-    if re.match(r"array<", kind):
-        return f"array_sort(array_union(t.`{name}`, s.`{name}`))"
-    return f"least(t.`{name}`, s.`{name}`)"

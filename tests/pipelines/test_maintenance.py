@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from deadletter.cli import cli
-from deadletter.lake import Lake, create_statement
+from deadletter.lake import Lake
 from deadletter.maintenance import maintain
+from deadletter.statements import create_statement
 from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
 from deadletter.triage import decide, decisions_version
 

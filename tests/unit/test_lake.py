@@ -2,7 +2,10 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from deadletter import tables
+from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 
 TABLE = tables.CLAIM_ATTEMPTS
@@ -55,3 +58,16 @@ def test_the_same_rows_again_are_no_commit(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("deadletter.lake.MOST_COMPARED", 0)
     assert replaced(rows(one), "queue = 'q'") == 1, "more rows than are compared are written"
     assert replaced(rows(), "queue = 'none'") == 0
+
+
+def test_any_writer_tells_a_full_disk(tmp_path):
+    """Also where Spark tells it as the cause of the cause of something else."""
+    lake = Lake(None, str(tmp_path))
+    told = r"cannot write to the lake .*: No space left on device\. .*Make room"
+    with pytest.raises(DeadletterError, match=told), lake.lock():
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError as full:
+            raise RuntimeError("Job aborted") from full
+    with pytest.raises(DeadletterError, match=r"^stopped$"), lake.lock():
+        raise DeadletterError("stopped")

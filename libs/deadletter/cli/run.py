@@ -11,7 +11,6 @@ from pyspark.errors import PySparkException
 
 from deadletter import sources, steps, tracking
 from deadletter.cli.common import lake_option, open_lake, parse_time, teller
-from deadletter.errors import DeadletterError, first_line
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
 from deadletter.replay import habits_in
@@ -69,9 +68,9 @@ def run(
         adopt_masks(lake, masks)
     try:
         summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh)
-    except PySparkException as error:
-        lake.check_tables()
-        raise DeadletterError(first_line(error)) from error
+    except PySparkException:
+        lake.check_tables()  # what another version made would be told as Spark sees it
+        raise
     if track:
         parameters = {
             "landing": landing,

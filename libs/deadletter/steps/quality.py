@@ -39,7 +39,7 @@ def gated(lake: Lake, tell: Tell = print, fresh_after: datetime | None = None) -
     run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
     fresh = f"{fresh_after:%Y-%m-%dT%H:%M:%S}" if fresh_after else ANY_AGE
     gate = Gate(run_id, judged_at, {"fresh_after": fresh}, lake=lake.root)
-    with lake.clear_faults(), lake.lock():
+    with lake.lock():
         lake.clear_stage()  # of a run that was killed
         try:
             yield gate

@@ -1,0 +1,70 @@
+"""The SQL statements that make a table and change it."""
+
+from __future__ import annotations
+
+import re
+
+from deadletter.sqltext import sql_string
+from deadletter.tables import Table
+
+
+def create_statement(identifier: str, table: Table) -> str:
+    """The SQL that creates ``table`` with every comment."""
+    columns = ",\n  ".join(
+        f"`{column.name}` {column.type} COMMENT {sql_string(column.comment)}" for column in table.columns
+    )
+    partitions = f"\nPARTITIONED BY ({', '.join(table.partitioned_by)})" if table.partitioned_by else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING DELTA{partitions}\n"
+        f"COMMENT {sql_string(table.comment)}\n"
+        f"TBLPROPERTIES ({', '.join(f'{k!r} = {v!r}' for k, v in _properties(table).items())})"
+    )
+
+
+def _properties(table: Table) -> dict[str, str]:
+    # least and greatest values of every field of a fact cost more than they spare
+    found_by = {"delta.dataSkippingStatsColumns": ",".join(table.found_by)} if table.found_by else {}
+    if not table.append_only:
+        return {"delta.enableDeletionVectors": "true"} | found_by
+    # what is only appended to can be read forward from the last version that was processed
+    return {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"} | found_by
+
+
+def merge_statement(identifier: str, table: Table, view: str, pruning: str) -> str:
+    """The MERGE that joins facts: commutative, associative and idempotent for every column."""
+    facts = [column for column in table.columns if column.name not in table.key]
+    joined = {column.name: joined_value(column.name, column.type) for column in facts}
+    keys = " AND ".join(f"t.`{name}` = s.`{name}`" for name in table.key)
+    changed = " OR ".join(f"NOT (t.`{name}` <=> {value})" for name, value in joined.items()) or "false"
+    updates = ", ".join(f"t.`{name}` = {value}" for name, value in joined.items())
+    matched = f"WHEN MATCHED AND ({changed}) THEN UPDATE SET {updates}\n" if joined else ""
+    return (
+        f"MERGE INTO {identifier} t USING {view} s ON ({pruning}) AND {keys}\n{matched}WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def revise_statement(identifier: str, table: Table, view: str) -> str:
+    """The MERGE that puts the rows of ``view`` in the place of those with the same key: deleted where ``_kept`` is
+    null."""
+    keys = " AND ".join(f"t.`{key}` = s.`{key}`" for key in table.key)
+    names = [f"`{name}`" for name in table.column_names]
+    return (
+        f"MERGE INTO {identifier} t USING {view} s ON {keys}\n"
+        "WHEN MATCHED AND s._kept IS NULL THEN DELETE\n"
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)}\n"
+        f"WHEN NOT MATCHED AND s._kept THEN INSERT ({', '.join(names)})"
+        f" VALUES ({', '.join(f's.{name}' for name in names)})"
+    )
+
+
+def joined_value(name: str, kind: str) -> str:
+    """The least upper bound of a column's stored and arriving value, as SQL.
+
+    Sets unite in a fixed order; anything else keeps the earliest, which ``least`` takes with nulls aside.
+
+    >>> joined_value("seen", "timestamp")
+    'least(t.`seen`, s.`seen`)'
+    """
+    if re.match(r"array<", kind):
+        return f"array_sort(array_union(t.`{name}`, s.`{name}`))"
+    return f"least(t.`{name}`, s.`{name}`)"
