@@ -14,6 +14,7 @@ enabled=true|action=com.shop.orders.PAID|java.net.ConnectException: refused|Even
 task_0020_m_01|-27|85%|1,024|0.023958297|()|( 3 4 5 )|......|****|[1]|{"a": 1}|eyJhbGciOi.eyJzdWIi.c2ln
 Bearer AbCdEf123456.xyz|session opened for user ada|\u05e9\u05d2\u05d9\u05d0\u05d4|a\u0301e\u0300
 \u8ba2\u5355|\U0001f4a5|\x00\x1f|\u2028|\u0085|don't|a--b|x::y|#1##2##3|$100|50\u20ac|\u0661\u0662\u0663
+{\\"password\\":\\"p&ss, w\\\\\\"0rd\\"}|"pwd":"a\\"b"|"last_name": "O\\\\"|api_key='x y|\\\\share\\jobs
 <*>|<num>|\\|'|"|=|:|,|;|~|@|null|None|failed|could not be read
 """.replace("\n", "|")
     .strip("|")
@@ -28,6 +29,8 @@ HOSTILE = {
     "slashes": "a/" * 200_000,
     "colons": "ab:" * 200_000,
     "quotes": 'first_name="' * 50_000,
+    "escapes": 'password="' + '\\"a' * 300_000,
+    "backslashes": 'password="' + "\\" * 1_000_000,
     "at signs": "a@" * 200_000,
     "schemes": "http://" * 50_000,
     "brackets": "((1" * 100_000,

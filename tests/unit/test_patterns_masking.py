@@ -53,6 +53,26 @@ def test_private_rows_alone_keep_the_rest_readable():
     assert masked == "order 7 of <email>, pwd=<secret>"
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ('{"password":"p&ss,w0rd 123"}', '{"password":<secret>}'),
+        ('{"last_name": "O\\"Brien", "n": 1}', '{"last_name": <name>, "n": 1}'),
+        ('{"pwd": "a\\\\", "user": "x"}', '{"pwd": <secret>, "user": "x"}'),
+        ('{"full_name": "", "n": 1}', '{"full_name": "", "n": 1}'),
+        ('{"full_name": "Ada Lo', '{"full_name": <name>'),
+        ("{'token': 'a b', 'n': 1}", "{'token': <secret>, 'n': 1}"),
+        ("api_key: 'a b", "api_key: <secret>"),
+    ],
+)
+def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, masked):
+    for _ in range(3):
+        assert mask_text(text, private_masks()) == masked
+        assert "O" not in mask_text(text) and "w0rd" not in mask_text(text)
+        # as an envelope holds a payload: JSON in a string of JSON
+        text, masked = json.dumps(text), json.dumps(masked)
+
+
 def test_user_rows_come_first(tmp_path):
     file = tmp_path / "masks.json"
     file.write_text(json.dumps([{"name": "sku", "regex": "S[0-9]{3}", "placeholder": "<sku>"}]))

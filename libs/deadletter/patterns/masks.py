@@ -26,8 +26,17 @@ CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?: ?[AP]M(?![A-Za
 OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 PORT = "(?::[0-9]{1,5}(?![0-9]))?"
 AMOUNT = r"(?<![A-Za-z0-9.])(?:[<>~] ?)?[0-9]{1,18}+(?:[.,][0-9]{1,18}+)? ?"
-QUOTED_OR_BARE = r"(?:\"[^\"]*+\"|'[^']*+'|" + BARE + "++)"
-KEY_END = r"[\"']? ?[=:] ?"
+KEY_END = r"(?:\\{0,3}[\"'])? ?[=:] ?"
+
+
+def _quoted(depth: int) -> str:
+    """A value in double quotes, or its cut-off start; the JSON it is in is a string of other JSON ``depth`` times."""
+    backslash, before_quote = r"\\" * 2**depth, r"\\" * (2**depth - 1)
+    escaped = f'{backslash}(?:{backslash}|{before_quote}"|[^"\\\\])'
+    return f'{before_quote}"(?:[^"\\\\]|{escaped})++(?:{before_quote}")?'
+
+
+VALUE = "(?:" + "|".join(map(_quoted, range(3))) + r"|'[^']++'|'(?:[^'\"\\]|\\[^\"\\])++|(?!\\++[\"'])" + BARE + "++)"
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ WHERE = (
     ),
     Mask(
         "windows_path",
-        r"(?<![A-Za-z0-9])(?:[A-Za-z]:|\\)\\[^\s\"'<>|,;()\[\]]++",
+        r"(?<![A-Za-z0-9])(?:[A-Za-z]:|\\)\\(?=\\{0,8}[^\s\\\"'])[^\s\"'<>|,;()\[\]]++",
         "<path>",
         r"C:\jobs\orders.xml, \\share\jobs",
         needs=("\\",),
@@ -88,11 +97,7 @@ PRIVATE = (
     ),
     Mask(
         "secret",
-        "((?i:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|credential)"
-        + KEY_END
-        + r"[\"']?)(?![ \"'])"
-        + BARE
-        + "++",
+        "((?i:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|credential)" + KEY_END + ")" + VALUE,
         "$1<secret>",
         "a value that its key calls secret: password=hunter2",
         True,
@@ -108,7 +113,7 @@ PRIVATE = (
     ),
     Mask(
         "person",
-        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)" + KEY_END + ")" + QUOTED_OR_BARE,
+        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)" + KEY_END + ")" + VALUE,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
@@ -116,7 +121,7 @@ PRIVATE = (
     ),
     Mask(
         "dial",
-        "((?i:phone|mobile|msisdn)(?i:_?(?:no|number))?" + KEY_END + ")" + QUOTED_OR_BARE,
+        "((?i:phone|mobile|msisdn)(?i:_?(?:no|number))?" + KEY_END + ")" + VALUE,
         "$1<phone>",
         'a phone number, where a key says so: "phone": "020 7946 0958"',
         True,
@@ -124,7 +129,7 @@ PRIVATE = (
     ),
     Mask(
         "payment",
-        "((?i:card_?(?:no|number)|cvv|cvc|iban)" + KEY_END + ")" + QUOTED_OR_BARE,
+        "((?i:card_?(?:no|number)|cvv|cvc|iban)" + KEY_END + ")" + VALUE,
         "$1<card>",
         "a card or account, where a key says so: card_number=4111",
         True,
