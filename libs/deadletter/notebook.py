@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadletter.errors import DeadletterError, UsageError
+from deadletter.errors import DeadletterError, UsageError, first_line
 from deadletter.lake import Lake
 from deadletter.session import get_spark, on_databricks
 
@@ -71,12 +71,30 @@ def _cell(text: str) -> Cell:
     return Cell(MAGIC.sub("", text).removeprefix("%md").strip() if prose else text, prose)
 
 
+def widgets_of(path: str | Path) -> set[str]:
+    """The names of the widgets that a notebook asks for; :class:`UsageError` where it is none."""
+    try:
+        code = [ast.parse(cell.source) for cell in cells(_source(path)) if not cell.prose]
+    except SyntaxError as error:
+        raise UsageError(f"{path}: not Python: {error.msg}: {error.text}") from None
+    calls = (node for tree in code for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
+    asked = (call.args[0] for call in calls if ast.unparse(call.func).endswith("widget"))
+    return {name.value for name in asked if isinstance(name, ast.Constant)}
+
+
+def _source(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as a notebook: {first_line(error)}") from None
+
+
 def execute(path: str | Path) -> list[Cell]:
     """Run a notebook's cells in order, each with what it displayed; :class:`DeadletterError` names one that fails.
 
     A last line that is an expression is shown too, as Databricks does.
     """
-    done = cells(Path(path).read_text(encoding="utf-8"))
+    done = cells(_source(path))
     space: dict = {"__name__": "__main__"}
     for number, cell in enumerate(done, 1):
         if not cell.prose:

@@ -11,8 +11,9 @@ from plotly.offline import get_plotlyjs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.errors import DeadletterError
 from deadletter.notebook import Cell, execute
-from deadletter.report.page import NOTHING, chart, table
+from deadletter.report.page import NOTHING, chart, cut_note, table
 
 MOST_ROWS = 50
 STYLE = """
@@ -27,8 +28,11 @@ td { overflow-wrap: anywhere; } .number { text-align: right; } .wide { overflow-
 def write_page(path: str | Path, out: str | Path) -> Path:
     """Run the notebook at ``path`` and write what it shows to the file ``out``."""
     page, done = Path(out), execute(path)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render(Path(path).stem, done), encoding="utf-8")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(render(Path(path).stem, done), encoding="utf-8")
+    except OSError as error:
+        raise DeadletterError(f"cannot write the page to {page}: {error.strerror}") from None
     return page
 
 
@@ -51,7 +55,8 @@ def _shown(value: object) -> str:
     if isinstance(value, go.Figure):
         return chart([{}], lambda _: value) if value.data else NOTHING
     if isinstance(value, DataFrame):
-        return table(_rows(value), value.columns)
+        rows = _rows(value)
+        return table(rows, value.columns) + cut_note(rows, MOST_ROWS)
     return f"<pre>{escape(str(value))}</pre>"
 
 

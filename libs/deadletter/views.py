@@ -14,17 +14,17 @@ from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.lakemasks import lake_masks
 from deadletter.patterns.masking import mask, private_masks
-from deadletter.report.queries import bucket_of, over_time, place
+from deadletter.report.queries import bucket_of, over_time, place, short_name
 
 
 def dead_letters(lake: Lake, queue: str = "", since: str = "") -> DataFrame:
-    """``gold.dead_letters`` with ``place``, of one ``queue`` (its name, or its place in the report) or all.
+    """``gold.dead_letters`` with ``place``, of one ``queue`` or all.
+
+    ``queue``: a name, also a Pulsar topic's without its prefix; or a place as the report names it. Empty: all.
 
     ``since``: an ISO 8601 time; only deaths from then on. Empty: all.
     """
-    dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
-    if queue:
-        dead = dead.where((F.col("queue") == queue) | (F.col("place") == queue))
+    dead = _of_queue(lake.read(tables.DEAD_LETTERS), queue)
     return dead.where(F.col("dead_lettered_at") >= F.lit(since).cast("timestamp")) if since else dead
 
 
@@ -119,11 +119,13 @@ def differences(dead: DataFrame) -> DataFrame:
 
 
 def survival(lake: Lake, queue: str = "") -> DataFrame:
-    """``gold.delivery_survival`` with ``place``, of one ``queue`` or all."""
-    rows = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place())
-    if queue:
-        rows = rows.where((F.col("queue") == queue) | (F.col("place") == queue))
-    return rows.orderBy("place", "delivery")
+    """``gold.delivery_survival`` with ``place``, of one ``queue`` or all, as for :func:`dead_letters`."""
+    return _of_queue(lake.read(tables.DELIVERY_SURVIVAL), queue).orderBy("place", "delivery")
+
+
+def _of_queue(rows: DataFrame, queue: str) -> DataFrame:
+    placed = rows.withColumn("place", place())
+    return placed.where(F.lit(queue).isin(F.col("queue"), short_name(), F.col("place"))) if queue else placed
 
 
 def limit_preview(curve: DataFrame, limit: int) -> DataFrame:
@@ -175,7 +177,7 @@ def previews(curve: DataFrame, up_to: int) -> DataFrame:
     )
 
 
-def rows(df: DataFrame, most: int = 500) -> list[dict]:
+def rows(df: DataFrame, most: int = 10_000) -> list[dict]:
     """Up to ``most`` rows for a chart."""
     return [row.asDict() for row in df.limit(most).collect()]
 

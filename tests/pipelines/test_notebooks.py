@@ -4,10 +4,13 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import functions as F
 
-from deadletter import tables
-from deadletter.notebook import HEADER, cells, execute
+from deadletter import tables, views
+from deadletter.cli import cli
+from deadletter.errors import DeadletterError, UsageError
+from deadletter.notebook import HEADER, cells, execute, widgets_of
 from deadletter.notebook_page import write_page
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -99,6 +102,38 @@ def test_a_lower_limit_stops_what_was_delivered_more_often(lake, monkeypatch):
     found = preview.where("place = 'zaqar orders'").first()
     assert found["stopped"] == again > 0
     assert found["stopped_though_settled"] <= found["stopped"] <= found["delivered"]
+
+
+def test_a_topic_goes_by_its_short_name_too(lake):
+    whole = views.dead_letters(lake).where("queue LIKE 'persistent://%'").first()["queue"]
+    found = [views.dead_letters(lake, name).count() for name in (whole, whole.split("/")[-1])]
+    assert found[0] == found[1] > 0
+    assert views.survival(lake, whole.split("/")[-1]).count() > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--set", "qeue=orders"], "has no widget qeue; it has queue, since"),
+        (["--set", "queue"], "write it as NAME=VALUE"),
+    ],
+)
+def test_what_the_command_cannot_use_is_told(lake, tmp_path, arguments, told):
+    call = ["notebook", str(NOTEBOOKS / "triage_dead_letters.py"), "--lake", lake.root]
+    done = CliRunner().invoke(cli, [*call, "--out", str(tmp_path / "page.html"), *arguments])
+    assert isinstance(done.exception, UsageError) and told in str(done.exception)
+
+
+def test_what_is_no_notebook_or_no_place_for_a_page(tmp_path):
+    (tmp_path / "latin.py").write_bytes(b"# Databricks notebook source\n# MAGIC caf\xe9\n")
+    with pytest.raises(UsageError, match="latin.py cannot be read as a notebook"):
+        widgets_of(tmp_path / "latin.py")
+    (tmp_path / "short.py").write_text(f"{HEADER}\n1 +\n")
+    with pytest.raises(UsageError, match="short.py: not Python"):
+        widgets_of(tmp_path / "short.py")
+    (tmp_path / "good.py").write_text(f"{HEADER}\n1\n")
+    with pytest.raises(DeadletterError, match="cannot write the page to .*good.py.page.html: "):
+        write_page(tmp_path / "good.py", tmp_path / "good.py" / "page.html")
 
 
 def test_an_executed_notebook_is_a_page(lake, monkeypatch, tmp_path):

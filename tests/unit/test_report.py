@@ -2,7 +2,7 @@
 
 from deadletter.report.charts import unsettled
 from deadletter.report.page import card, render, table
-from deadletter.report.queries import Figures
+from deadletter.report.queries import MOST_ROWS, Figures, over_time
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -36,6 +36,22 @@ def test_hostile_text_is_inert():
     assert HOSTILE not in table([{"reason": HOSTILE}], ["reason"])
     bars = [{"time": "2026-11-20 20:00:00", "place": HOSTILE, "n": 1}]
     assert HOSTILE not in render(empty(over_time=bars, quarantine=[]))
+
+
+def test_many_queues_in_time_are_few_rows_and_every_death(spark):
+    """20 queues, the n-th with n deaths: the eight largest have their own colour, nothing is left out."""
+    numbers = spark.range(20).selectExpr("id", "explode(sequence(0, id)) AS n")
+    times = "timestamp '2026-11-20 20:00:00' + make_interval(0, 0, 0, 0, n) AS dead_lettered_at"
+    rows = over_time(numbers.selectExpr("'q' || id AS place", times), "hour").collect()
+    assert {row["place"] for row in rows} == {"other queues", *(f"q{n}" for n in range(12, 20))}
+    assert sum(row["n"] for row in rows) == sum(range(1, 21))
+    assert len(rows) == len({(row["time"], row["place"]) for row in rows})
+
+
+def test_what_is_left_out_is_told():
+    rows = [{"system": "zaqar", "reason": str(n), "n": 1, "example": ""} for n in range(MOST_ROWS)]
+    assert "The first 500 rows" in render(empty(quarantine=rows))
+    assert "The first 500 rows" not in render(empty(quarantine=rows[1:]))
 
 
 def test_survival_by_hand():

@@ -17,12 +17,16 @@ from deadletter.errors import UsageError
 @click.option("--set", "chosen", multiple=True, metavar="NAME=VALUE", help="Fill in a widget; may be given again.")
 def notebook(file: str, lake_root: str, out: str, chosen: tuple[str, ...]) -> None:
     """Run FILE, a notebook in Databricks' source format, and write its prose, tables and charts as one page."""
+    from deadletter.notebook import widgets_of
     from deadletter.notebook_page import write_page
 
+    known = widgets_of(file) - {"lake"}
     for pair in chosen:
         name, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"--set {pair}: write it as NAME=VALUE")
+        if name not in known:
+            raise UsageError(f"--set {pair}: {file} has no widget {name}; it has {', '.join(sorted(known)) or 'none'}")
         os.environ[f"DEADLETTER_{name.upper()}"] = value
     os.environ["DEADLETTER_LAKE"] = lake_root
     open_lake(lake_root)

@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from deadletter.dashboard.definition import Page, Widget
 from deadletter.dashboard.draw import ROW_HEIGHT, draw
-from deadletter.dashboard.queries import Choice, Data, conditions
+from deadletter.dashboard.queries import MOST_ROWS, Choice, Data, conditions
 from deadletter.parallel import together
 
 
@@ -46,8 +46,10 @@ def render(data: Data, page: Page, choice: Choice, script: str | None = None) ->
 
 
 def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]]) -> str:
-    rows = [row for query in widget.queries for row in data.rows(query, wanted.get(query.dataset, ()))]
-    return draw(widget, rows)
+    found = [data.rows(query, wanted.get(query.dataset, ())) for query in widget.queries]
+    cut = any(len(rows) == MOST_ROWS for rows in found)
+    note = f'<p class="cut">Not more than {MOST_ROWS:,} rows, the newest; filters show others.</p>' if cut else ""
+    return note + draw(widget, [row for rows in found for row in rows])
 
 
 def _framed(widget: Widget, inside: str) -> str:

@@ -13,8 +13,8 @@ from deadletter.dashboard.definition import Dashboard, Query, Widget
 from deadletter.lake import Lake
 from deadletter.sqltext import sql_string
 
-MOST_ROWS = 1000
-"""Rows of one widget that a page can bear."""
+MOST_ROWS = 5000
+"""Rows of one widget's query that a page can bear."""
 Choice = Mapping[str, Sequence[str]]
 """What is chosen: a filter's name to its values; a date range has two, either of which may be empty."""
 
@@ -72,16 +72,22 @@ class Data:
             self.lake.spark.catalog.dropTempView(view)
 
     def rows(self, query: Query, wanted: Sequence[str] = ()) -> list[dict]:
-        """The rows of a widget's query; grouped ones in the order of their first column."""
+        """Up to :data:`MOST_ROWS` rows of a widget's query; grouped ones the newest, in the order of their columns."""
         df = self.lake.spark.sql(query_sql(query, self.views[query.dataset], wanted))
         if not query.raw:
-            df = df.orderBy(*df.columns)
-        return [row.asDict() for row in _readable(df).limit(MOST_ROWS).collect()]
+            times = [F.desc(f"`{name}`") for name, kind in df.dtypes if kind == "timestamp"]
+            df = df.orderBy(*times, *[f"`{name}`" for name in df.columns])
+        found = [row.asDict() for row in _readable(df.limit(MOST_ROWS)).collect()]
+        return found if query.raw else sorted(found, key=_nulls_first)
 
     def choices(self, widget: Widget) -> list[str]:
         """Every value a filter offers, of all data sets it holds for."""
         found = {str(value) for query in widget.queries for row in self.rows(query) for value in row.values()}
         return sorted(found - {"None", ""})
+
+
+def _nulls_first(row: Mapping) -> list[tuple]:
+    return [(value is not None, value) for value in row.values()]
 
 
 def _readable(df: DataFrame) -> DataFrame:

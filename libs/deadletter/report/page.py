@@ -14,7 +14,7 @@ from urllib.parse import quote
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.report import charts
-from deadletter.report.queries import Figures, figures
+from deadletter.report.queries import MOST_ROWS, Figures, figures
 
 NOTHING = '<p class="nothing">Nothing to show.</p>'
 
@@ -48,22 +48,25 @@ def render(shown: Figures, docs: str = "") -> str:
             f"<div><dt>{escape(k)}</dt><dd>{escape(_number(v))}</dd></div>" for k, v in shown.headline.items()
         ),
         over_time=chart(shown.over_time, lambda rows: charts.over_time(rows, shown.bucket)),
-        by_reason=chart(shown.by_reason, charts.by_reason),
-        survival=chart(shown.survival, charts.survival),
+        by_reason=chart(shown.by_reason, charts.by_reason) + cut_note(shown.by_reason, MOST_ROWS),
+        survival=chart(shown.survival, charts.survival) + cut_note(shown.survival, MOST_ROWS),
         patterns="".join(card(row) for row in shown.patterns) or NOTHING,
         delays=table(
             [r for r in shown.health if r["delayed"] or r["expired_unseen"]],
             ("place", "tenant", "posted", "delayed", "expired_unseen"),
         ),
-        health=table(shown.health, ("place", "tenant", "posted", "claimed", "settled", "dead_lettered")),
-        discrepancies=table(shown.discrepancies, ("place", "kind", "n", "example")),
+        health=table(shown.health, ("place", "tenant", "posted", "claimed", "settled", "dead_lettered"))
+        + cut_note(shown.health, MOST_ROWS),
+        discrepancies=table(shown.discrepancies, ("place", "kind", "n", "example"))
+        + cut_note(shown.discrepancies, MOST_ROWS),
         quality_runs=chart(shown.quality_runs, charts.failing_rules),
         quality_rules=table(
             shown.quality_rules,
             ("table_name", "rule", "severity", "runs", "last_failed", "observed", "expected", "then"),
         ),
         docs=f'<p><a href="{escape(quote(docs))}">Every rule of the latest runs (Data Docs)</a></p>' if docs else "",
-        quarantine=table(shown.quarantine, ("system", "reason", "n", "example")),
+        quarantine=table(shown.quarantine, ("system", "reason", "n", "example"))
+        + cut_note(shown.quarantine, MOST_ROWS),
         plotly=_plotly_script(),
     )
 
@@ -72,6 +75,11 @@ def _plotly_script() -> str:
     from plotly.offline import get_plotlyjs
 
     return get_plotlyjs()
+
+
+def cut_note(rows: Sequence, most: int) -> str:
+    """A word where rows were left out: there are as many as a page takes."""
+    return f'<p class="nothing">The first {most:,} rows; the table has all.</p>' if len(rows) == most else ""
 
 
 def chart(rows: list[dict], draw: Callable) -> str:

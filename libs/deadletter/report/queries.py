@@ -22,6 +22,8 @@ MOST_PATTERNS = 20
 MOST_RUNS = 100
 BUCKETS = (("minute", 3 * 3600), ("hour", 5 * 86400), ("day", 400 * 86400), ("month", None))
 """Width of a bar in time, and the longest span in seconds it is used for."""
+MOST_PLACES = 8
+"""Queues that have a colour of their own in time; the others, with fewer dead letters, share one."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,17 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
 
 def _in_time(dead: DataFrame) -> tuple[str, list[dict]]:
     bucket = bucket_of(dead)
-    return bucket, _rows(over_time(dead, bucket))
+    return bucket, _rows(over_time(dead, bucket), most=None)
+
+
+def short_name() -> Column:
+    """A queue's name, Pulsar's without its prefix."""
+    return F.regexp_replace("queue", "^(non-)?persistent://[^/]+/[^/]+/", "")
 
 
 def place() -> Column:
     """A queue's name for people: system, queue without Pulsar's prefix, subscription."""
-    name = F.regexp_replace("queue", "^(non-)?persistent://[^/]+/[^/]+/", "")
-    return F.concat_ws(" ", "system", name, F.nullif("subscription", F.lit("")))
+    return F.concat_ws(" ", "system", short_name(), F.nullif("subscription", F.lit("")))
 
 
 def bucket_of(dead: DataFrame) -> str:
@@ -87,12 +93,12 @@ def _count() -> Column:
     return F.count("*").alias("n")
 
 
-def _rows(df: DataFrame) -> list[dict]:
+def _rows(df: DataFrame, most: int | None = MOST_ROWS) -> list[dict]:
     times = {
         name: F.date_format(name, "yyyy-MM-dd HH:mm:ss").alias(name) for name, kind in df.dtypes if kind == "timestamp"
     }
     shown = df.select(*[times.get(name, F.col(name)) for name in df.columns])
-    return [row.asDict() for row in shown.limit(MOST_ROWS).collect()]
+    return [row.asDict() for row in (shown.limit(most) if most else shown).collect()]
 
 
 def _headline(lake: Lake, dead: DataFrame) -> dict:
@@ -110,12 +116,15 @@ def _headline(lake: Lake, dead: DataFrame) -> dict:
 
 
 def over_time(dead: DataFrame, bucket: str) -> DataFrame:
-    """Deaths in each bar of time: ``time, place, n``. ``dead`` has ``dead_lettered_at`` and ``place``."""
-    return (
-        dead.groupBy(F.date_trunc(bucket, "dead_lettered_at").alias("time"), "place")
-        .agg(_count())
-        .orderBy("time", "place")
-    )
+    """Deaths in each bar of time: ``time, place, n``. ``dead`` has ``dead_lettered_at`` and ``place``.
+
+    However many queues and deaths there are, these are few rows: queues with few dead letters are one place.
+    """
+    counted = dead.groupBy(F.date_trunc(bucket, "dead_lettered_at").alias("time"), "place").agg(_count())
+    largest = counted.groupBy("place").agg(F.sum("n").alias("all")).orderBy(F.desc("all"), "place").limit(MOST_PLACES)
+    named = counted.join(largest.withColumn("own", F.lit(True)), "place", "left")
+    shown = F.when(F.col("own"), F.col("place")).otherwise("other queues")
+    return named.groupBy("time", shown.alias("place")).agg(F.sum("n").alias("n")).orderBy("time", "place")
 
 
 def _patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
