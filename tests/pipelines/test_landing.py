@@ -8,6 +8,7 @@ import pytest
 from deadletter import steps, tables
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
+from deadletter.sources.landing import Folder
 from deadletter.steps import bronze, silver
 from deadletter.steps.quality import gated
 from tests.pipelines.conftest import BUNDLED, lines_of, quiet
@@ -86,6 +87,25 @@ def test_a_cut_archive_is_named_and_its_lines_kept(bad_lake):
     assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%cut.jsonl.gz'").count() > 100
 
 
+def test_an_old_damaged_archive_excuses_no_other_fault(tmp_path):
+    """Read leniently, files that the storage does not give would be left out without a word."""
+    (tmp_path / "zaqar").mkdir()
+    cut, good = (tmp_path / "zaqar" / name for name in ("cut 1.jsonl.gz", "good.jsonl"))
+    cut.write_bytes(gzip.compress(GOOD[0])[:-9])
+    good.write_bytes(GOOD[0])
+    source = Folder(str(tmp_path / "zaqar" / ".."))
+
+    def fault(path):
+        return DeadletterError(f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {path.as_uri()}.")
+
+    assert [cut.name in warning for warning in source.rescue(fault(cut))] == [True]
+    with pytest.raises(DeadletterError, match="good.jsonl"):
+        source.rescue(fault(good))
+    (tmp_path / "zaqar" / "bad-disk.jsonl").symlink_to("/proc/self/mem")  # its first bytes are an I/O error
+    with pytest.raises(DeadletterError, match=r"cannot read .*bad-disk.jsonl: Input/output error"):
+        source.rescue(fault(cut))
+
+
 def test_raw_text_is_kept_byte_for_byte(bad_lake):
     lake, _ = bad_lake
     row = lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%large.jsonl'")
@@ -117,10 +137,3 @@ def test_a_missing_landing_folder(spark, tmp_path):
     with pytest.raises(UsageError, match="no landing folder"):
         steps.run(Lake(spark, str(tmp_path / "lake")), str(tmp_path / "nowhere"), tell=quiet)
     assert not (tmp_path / "lake").exists()
-
-
-def test_a_second_run_at_once_says_so(spark, tmp_path):
-    (tmp_path / "landing").mkdir()
-    lake = Lake(spark, str(tmp_path / "lake"))
-    with lake.lock(), pytest.raises(DeadletterError, match="another run is at work"):
-        steps.run(lake, str(tmp_path / "landing"), tell=quiet)

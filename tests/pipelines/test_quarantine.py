@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
@@ -86,6 +87,14 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
     assert lake.progress("silver").as_of == small_lake.progress("silver").as_of == lake.progress("gold").as_of
     again = call("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
     assert "0 of 0 events released" in again
+
+
+def test_a_release_stays_at_the_time_that_runs_judge_at(lake, monkeypatch):
+    late, asked = datetime(2026, 11, 21, 9, tzinfo=UTC), []
+    lake.note_progress("gold", lake.progress("gold").source_version, late)  # as `run --as-of` does
+    monkeypatch.setattr("deadletter.steps.gold.derive", lambda lake, gate, as_of, **_: asked.append(as_of))
+    release(lake, quarantined(lake).where("system = 'zaqar' AND reasons[0] LIKE 'long_ttl:%'"), "ann", "fix", quiet)
+    assert asked == [late]
 
 
 @pytest.mark.soak

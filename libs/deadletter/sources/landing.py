@@ -12,11 +12,12 @@ import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.errors import UsageError
+from deadletter.errors import DeadletterError, UsageError
 from deadletter.session import on_databricks
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -47,23 +48,26 @@ def landing_files(landing: str) -> list[Path]:
     return files
 
 
-def whole_path(landing: str) -> str:
-    """The folder's absolute path, without ``..``; links stay what they are, as Spark names files by them."""
+def whole_path(landing: str | Path) -> str:
+    """A path's absolute path, without ``..``; links stay what they are, as Spark names files by them."""
     return os.path.abspath(landing)  # noqa: PTH100
 
 
-def truncated_archives(files: list[Path]) -> dict[Path, str]:
-    """The ``.gz`` files that do not decompress to their end, each with the reason."""
+def damaged_archives(files: list[Path]) -> dict[Path, str]:
+    """The ``.gz`` files that do not decompress to their end, each with the reason.
+
+    Raises :class:`DeadletterError` where the storage does not give a file's bytes.
+    """
     broken = {}
     for path in files:
-        if path.suffix != ".gz":
-            continue
         try:
-            with gzip.open(path) as archive:
-                while archive.read(1 << 20):
+            with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
+                while lines.read(1 << 20):
                     pass
-        except (EOFError, OSError, zlib.error) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             broken[path] = str(error) or type(error).__name__
+        except OSError as error:
+            raise DeadletterError(f"cannot read {path}: {error.strerror}. Put that right or move it away.") from None
     return broken
 
 
@@ -102,9 +106,14 @@ class Folder:
         return read.select(system.alias("system"), "value", file.alias("source_file")).where("trim(value) != ''")
 
     def rescue(self, error: Exception) -> list[str]:
-        """A warning for each damaged archive; where there is none, ``error`` is raised again."""
-        broken = truncated_archives(landing_files(self.path))
-        if not broken:
+        """A warning for each damaged archive, where ``error`` is about one; otherwise it is raised again.
+
+        Other files must not be read leniently because of an old damaged archive: what the storage fails to give
+        would be left out without a word.
+        """
+        broken = damaged_archives(landing_files(self.path))
+        told = unquote(f"{error} {error.__cause__}")
+        if not any(whole_path(path) in told for path in broken):
             raise error
         return [
             f"{path}: damaged archive ({reason}). Its lines before the damage were taken; put the whole file "
