@@ -19,6 +19,12 @@ class GateError(DeadletterError):
     exit_code = 3
 
 
+class BusyError(DeadletterError):
+    """Another command writes to the lake; nothing was done (exit code 4)."""
+
+    exit_code = 4
+
+
 class SchemaError(DeadletterError):
     """A table's rows do not have the shape that :mod:`deadletter.tables` promises."""
 

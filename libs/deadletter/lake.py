@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, storage_fault
+from deadletter.errors import BusyError, DeadletterError, SchemaError, UsageError, first_line, storage_fault
 from deadletter.parallel import together
 from deadletter.session import held_rows
 from deadletter.sqltext import sql_string
@@ -33,6 +33,8 @@ from deadletter.statements import create_statement, merge_statement, revise_stat
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
+NO_FOLDER = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/|~|catalog:|$")
+"""How what is no path begins: a URI, a home folder that no shell has put in, a catalog without its name."""
 PROCESS = uuid.uuid4().hex
 """This process, among those that stage frames in a lake."""
 STAGED_FOR = 86400
@@ -73,6 +75,12 @@ class Lake:
 
     spark: SparkSession
     root: str
+
+    def __post_init__(self):
+        if not self.catalog and NO_FOLDER.match(self.root):
+            raise UsageError(
+                f"{self.root} is no lake: a lake is a folder's path such as ./lake, or catalog:NAME on Databricks."
+            )
 
     @property
     def catalog(self) -> str | None:
@@ -331,7 +339,7 @@ class Lake:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise DeadletterError(
+                raise BusyError(
                     f"another run is at work on {self.folder}; this one did nothing. Try again when it ends."
                 ) from None
             yield

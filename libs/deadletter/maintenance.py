@@ -25,6 +25,7 @@ def maintain(lake: Lake, retain_hours: int = SHORTEST_RETENTION, tell: Tell = pr
     """OPTIMIZE and VACUUM every table of the lake; those that were never created are left out, and bronze where silver
     has yet to read from it: it finds new events by the files that they came in."""
     done = []
+    lake.read(PROGRESS)  # where there is no lake, this says so
     with lake.lock():
         for table in ALL_TABLES:
             if table is QUEUE_EVENTS and _is_to_be_read(lake):
@@ -37,7 +38,7 @@ def maintain(lake: Lake, retain_hours: int = SHORTEST_RETENTION, tell: Tell = pr
 
 
 def _is_to_be_read(lake: Lake) -> bool:
-    if not (lake.exists(QUEUE_EVENTS) and lake.exists(PROGRESS)):
+    if not lake.exists(QUEUE_EVENTS):
         return False
     done = lake.progress("silver")
     return done is not None and done.source_version < lake.version(QUEUE_EVENTS)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.errors import UsageError
+from deadletter.errors import DeadletterError, UsageError, first_line
 from deadletter.lake import Lake
 from deadletter.report.charts import survival
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 EXPERIMENT = "deadletter"
+STORE = "mlflow.db"
 TEMPLATES = "templates.json"
 PLOT = "survival.html"
 MOST_PATTERNS = 1000
@@ -30,13 +31,18 @@ MOST_PATTERNS = 1000
 SHOWN = ("pattern_id", "template", "kind", "dead_letters", "status")
 
 
+def address(folder: str) -> str:
+    """Where runs are kept: the server that ``MLFLOW_TRACKING_URI`` names, else ``mlflow.db`` in the lake's folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(folder, STORE)}"
+
+
 def client(folder: str) -> MlflowClient:
-    """MLflow at the server that ``MLFLOW_TRACKING_URI`` names, else at ``mlflow.db`` in the lake's folder."""
+    """MLflow's client at :func:`address`."""
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     from mlflow import MlflowClient
 
     # a client of its own: mlflow.set_tracking_uri would change the variable for the whole process
-    return MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(folder, 'mlflow.db')}")
+    return MlflowClient(address(folder))
 
 
 def log_run(
@@ -46,7 +52,29 @@ def log_run(
     patterns: Sequence[Mapping],
     curve: Sequence[Mapping],
 ) -> str:
-    """Keep one run; returns its id. ``patterns`` have :data:`SHOWN`, ``curve`` what ``charts.survival`` draws."""
+    """Keep one run; returns its id. ``patterns`` have :data:`SHOWN`, ``curve`` what ``charts.survival`` draws.
+
+    Raises :class:`DeadletterError` where MLflow does not take it; the lake is as the run left it all the same.
+    """
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return _log(folder, parameters, metrics, patterns, curve)
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        raise DeadletterError(
+            f"the run is done, but MLflow at {address(folder)} did not keep it: {first_line(error)}. "
+            "See MLFLOW_TRACKING_URI in docs/patterns.md; with that put right, the next run is kept."
+        ) from None
+
+
+def _log(
+    folder: str,
+    parameters: Mapping[str, object],
+    metrics: Mapping[str, float],
+    patterns: Sequence[Mapping],
+    curve: Sequence[Mapping],
+) -> str:
     kept = client(folder)
     run = kept.create_run(_experiment(kept, folder)).info.run_id
     for name, value in parameters.items():
@@ -71,13 +99,16 @@ def _experiment(kept: MlflowClient, folder: str) -> str:
 def patterns_of(folder: str, run_id: str) -> list[dict]:
     """The patterns that a run saw; :class:`UsageError` where no such run is kept."""
     from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
 
+    if not os.environ.get("MLFLOW_TRACKING_URI") and not Path(folder, STORE).exists():  # MLflow would make one
+        raise UsageError(f"{folder} keeps no runs. Is it a lake? `deadletter run --track` keeps them.")
     try:
         with tempfile.TemporaryDirectory() as scratch:
             path = client(folder).download_artifacts(run_id, TEMPLATES, scratch)
             return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (MlflowException, OSError) as error:
-        told = str(error).splitlines()[0]
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        told = first_line(error)
         raise UsageError(f"--run {run_id}: no run with patterns is kept under this id ({told})") from None
 
 
@@ -101,7 +132,7 @@ def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
 
 
 def track(lake: Lake, parameters: Mapping[str, object], metrics: Mapping[str, float]) -> str:
-    """Keep a run of the lake as it is now; returns the run's id."""
+    """Keep a run of the lake as it is now; returns the run's id. Errors as of :func:`log_run`."""
     from deadletter.report.queries import place
 
     patterns = lake.read(tables.POISON_PATTERNS).orderBy(F.desc("dead_letters"), "pattern_id").limit(MOST_PATTERNS)

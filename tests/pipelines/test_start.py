@@ -23,7 +23,11 @@ def landing(tmp_path):
 
 def run(landing, lake, monkeypatch, capsys):
     """``deadletter run`` as a shell calls it: its exit code and what it says on standard error."""
-    monkeypatch.setattr("sys.argv", ["deadletter", "run", "--landing", str(landing), "--lake", str(lake)])
+    return call(["run", "--landing", str(landing), "--lake", str(lake)], monkeypatch, capsys)
+
+
+def call(arguments, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["deadletter", *arguments])
     with pytest.raises(SystemExit) as done:
         cli.main()
     said = capsys.readouterr().err
@@ -36,6 +40,12 @@ def test_a_lake_that_is_a_file(spark, landing, tmp_path, monkeypatch, capsys):
     (tmp_path / "lake").write_text("no lake")
     code, told = run(landing, tmp_path / "lake", monkeypatch, capsys)
     assert code == 2 and "lake is a file; a lake is a folder" in told
+
+
+def test_a_lake_that_another_run_writes(spark, landing, tmp_path, monkeypatch, capsys):
+    with Lake(spark, str(tmp_path / "lake")).lock():
+        code, told = run(landing, tmp_path / "lake", monkeypatch, capsys)
+    assert code == 4 and "another run is at work on" in told
 
 
 def test_a_lake_that_cannot_be_written(spark, landing, monkeypatch, capsys):
@@ -60,6 +70,19 @@ def test_a_lake_of_another_version(spark, landing, tmp_path, monkeypatch, capsys
     assert "was made by another version: silver.quarantine: missing raw string; missing source_file string" in told
 
 
+def test_a_table_without_its_files(spark, tmp_path, monkeypatch, capsys):
+    lake = Lake(spark, str(tmp_path / "lake"))
+    lake.create_missing([tables.PATTERN_ALIASES])
+    lake.append(spark.createDataFrame([("a", "b", "grouping")], tables.PATTERN_ALIASES.ddl), tables.PATTERN_ALIASES)
+    for file in (tmp_path / "lake").rglob("*.parquet"):
+        file.unlink()
+    code, told = call(["show", "pattern_aliases", "--lake", lake.root], monkeypatch, capsys)
+    assert code == 1 and ".parquet" in told and "--where" not in told
+    where = ["--where", "CAST(alias AS INT) = 1"]
+    code, told = call(["show", "pattern_aliases", "--lake", lake.root, *where], monkeypatch, capsys)
+    assert code == 2 and told.startswith("deadletter: --where CAST(alias AS INT) = 1: ")
+
+
 def test_a_suite_with_a_mistake(landing, tmp_path, monkeypatch, capsys):
     """Told before Spark starts, with file, place and what is wrong."""
     document = json.loads((suites.FOLDER / "silver.claims.json").read_text())
@@ -77,7 +100,7 @@ def test_a_suite_with_a_mistake(landing, tmp_path, monkeypatch, capsys):
 def test_every_command_says_what_a_lake_is(spark, tmp_path):
     """A folder that is no lake: usage, not a stack trace."""
     mute = ["patterns", "mute", "p1", "--by", "ann", "--why", "known"]
-    for command in (["show", "dead_letters"], ["quarantine", "list"], ["explain", "m1"], mute):
+    for command in (["show", "dead_letters"], ["quarantine", "list"], ["explain", "m1"], ["maintain"], mute):
         done = CliRunner().invoke(cli.cli, [*command, "--lake", str(tmp_path / "typo")])
         assert done.exception.exit_code == 2 and "Is it a lake?" in str(done.exception)
         assert not (tmp_path / "typo").exists()

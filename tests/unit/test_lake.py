@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from deadletter import tables
-from deadletter.errors import DeadletterError
+from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
 
 TABLE = tables.CLAIM_ATTEMPTS
@@ -71,3 +71,14 @@ def test_any_writer_tells_a_full_disk(tmp_path):
             raise RuntimeError("Job aborted") from full
     with pytest.raises(DeadletterError, match=r"^stopped$"), lake.lock():
         raise DeadletterError("stopped")
+
+
+@pytest.mark.parametrize("root", ["s3://bucket/lake", "file:///data/lake", "dbfs:/lake", "~/lake", "catalog:", ""])
+def test_what_is_no_folder_makes_none(root):
+    with pytest.raises(UsageError, match="a lake is a folder's path"):
+        Lake(None, root)
+
+
+@pytest.mark.parametrize("root", ["/data/a:b", "/data/c~/d", "/data/catalog:", "/data/s3:/x"])
+def test_folders_with_odd_names_are_lakes(root):
+    assert Lake(None, root).folder == root

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deadletter.errors import UsageError
+from deadletter.errors import DeadletterError, UsageError
 from deadletter.tracking import compared, log_run, patterns_of
 
 CURVE = [{"place": "zaqar orders", "delivery": 1, "reached": 10, "settled": 8}]
@@ -26,3 +26,19 @@ def test_two_runs_are_kept_and_compared(tmp_path, monkeypatch):
     assert changes == {"a": 2, "b": -1}
     with pytest.raises(UsageError, match="no run with patterns"):
         patterns_of(folder, "0" * 32)
+
+
+def test_what_mlflow_does_not_take_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'broken.db'}")
+    (tmp_path / "broken.db").write_text("no database " * 1000)
+    with pytest.raises(DeadletterError, match="the run is done, but MLflow at sqlite:.*did not keep it"):
+        log_run(str(tmp_path), {}, {}, [], [])
+    with pytest.raises(UsageError, match="no run with patterns"):
+        patterns_of(str(tmp_path), "0" * 32)
+
+
+def test_a_folder_that_keeps_no_runs_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(UsageError, match="Is it a lake"):
+        patterns_of(str(tmp_path / "typo"), "0" * 32)
+    assert list(tmp_path.iterdir()) == []

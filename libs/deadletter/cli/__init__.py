@@ -24,7 +24,8 @@ from deadletter.errors import DeadletterError, first_line
 
 
 @click.group(
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a data quality gate stopped the run.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a data quality gate stopped the run, "
+    "4 another run is at work on the lake.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="deadletter")

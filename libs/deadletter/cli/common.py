@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import click
@@ -43,3 +43,27 @@ def parse_time(text: str | None, option: str = "--as-of") -> datetime | None:
         return utc(text) if text else None
     except ValueError:
         raise UsageError(f"{option} {text}: not an ISO 8601 time such as 2026-11-20T21:44:00+00:00") from None
+
+
+def print_table(
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    title: str,
+    caption: str | None = None,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    header: bool = True,
+) -> None:
+    """Print a table for the eye, every value as it is: long ones are folded, except in the ``whole`` columns."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # as text, since a plain string's [brackets] and :colons: would be read as Rich's markup
+    drawn = Table(title=Text(title), caption=caption and Text(caption), show_header=header)
+    for name in names:
+        justify = "right" if name in right else "left"
+        drawn.add_column(Text(name), justify=justify, overflow="fold", no_wrap=name in whole)
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    Console().print(drawn)

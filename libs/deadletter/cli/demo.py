@@ -23,8 +23,8 @@ def demo(out: str | None) -> None:
     from deadletter.session import get_spark
 
     folder = Path(out or tempfile.mkdtemp(prefix="deadletter-demo-")).absolute()
-    if out and folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"--out {folder}: not empty; the demo wants a fresh folder")
+    if out and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"--out {folder}: not an empty folder; the demo wants a fresh one")
     tell = teller()
     tell("starting Spark")
     lake = Lake(get_spark(quick=True), str(folder / "lake"))

@@ -159,13 +159,16 @@ def _decide(
         target = triage.find(lake, into) if into else None
         if target == name:
             raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
-        triage.decide(lake, name, action, by, why, parse_time(at, "--at") or as_of, target=target, **more)
+        effective = parse_time(at, "--at") or as_of
+        triage.decide(lake, name, action, by, why, effective, target=target, **more)
         moves = action in ("merge", "split")  # these move dead letters from pattern to pattern
         if not moves:
             triage.rejudge(lake, as_of)
     if moves:
         _derive(lake, as_of)
     click.echo(f"{action} {name}" + (f" into {target}" if target else "") + f": {why} ({by})")
+    if effective > as_of:
+        click.echo(f"  shows from the first run that judges at {effective.isoformat()} or later", err=True)
 
 
 def _derive(lake: Lake, as_of: datetime) -> None:
@@ -180,7 +183,10 @@ def _derive(lake: Lake, as_of: datetime) -> None:
 @patterns.command()
 @_decision
 def resolve(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> None:
-    """Say that PATTERN is done with; a death after that makes it regressed."""
+    """Say that PATTERN is done with; a death after that makes it regressed.
+
+    Deaths between the lake's as_of and the fix are of the old fault: give the fix's time with --at.
+    """
     _decide(pattern, lake_root, "resolve", by, why, at)
 
 

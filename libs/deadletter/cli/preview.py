@@ -6,8 +6,11 @@ import json
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake
+from deadletter.cli.common import lake_option, open_lake, print_table
 from deadletter.errors import UsageError
+
+MOST_ROWS = 50
+"""Rows of a table that are printed."""
 
 
 @click.command()
@@ -123,12 +126,5 @@ def print_delay(told: dict) -> None:
 
 
 def _print_table(title: str, rows: list[dict], names: tuple[str, ...]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(title=title, title_justify="left")
-    for name in names:
-        shown.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "pattern_id")
-    for row in rows[:50]:
-        shown.add_row(*["" if row[name] is None else str(row[name]) for name in names])
-    Console().print(shown)
+    shown = [["" if row[name] is None else str(row[name]) for name in names] for row in rows[:MOST_ROWS]]
+    print_table([name.replace("_", " ") for name in names], shown, title, whole=("pattern id",))

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import lake_option, open_lake, teller
+from deadletter.cli.common import lake_option, open_lake, print_table, teller
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError, first_line
 from deadletter.lake import Lake
@@ -69,15 +69,9 @@ def list_reasons(lake_root: str, where: str | None, everything: bool, as_json: b
 
 
 def _print_reasons(rows: list[dict]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    drawn = Table(title="Quarantine", caption="deadletter quarantine show EVENT_ID --lake DIR")
-    for name in ("system", "reason", "events", "example"):
-        drawn.add_column(name, justify="right" if name == "events" else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(row["system"], cut(row["reason"], 160), f"{row['events']:,}", row["example"][:12])
-    Console().print(drawn)
+    shown = [(row["system"], cut(row["reason"], 160), f"{row['events']:,}", row["example"][:12]) for row in rows]
+    caption = "deadletter quarantine show EVENT_ID --lake DIR"
+    print_table(("system", "reason", "events", "example"), shown, "Quarantine", caption, right=("events",))
 
 
 @quarantine.command()

@@ -10,7 +10,7 @@ import click
 from pyspark.errors import PySparkException
 
 from deadletter import sources, steps, tracking
-from deadletter.cli.common import lake_option, open_lake, parse_time, teller
+from deadletter.cli.common import lake_option, open_lake, parse_time, print_table, teller
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
 from deadletter.replay import habits_in
@@ -71,6 +71,10 @@ def run(
     except PySparkException:
         lake.check_tables()  # what another version made would be told as Spark sees it
         raise
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
+    else:
+        print_summary(summary)
     if track:
         parameters = {
             "landing": landing,
@@ -79,10 +83,6 @@ def run(
         }
         run_id = tracking.track(lake, parameters, _metrics(summary, time.monotonic() - start))
         tell(f"kept as MLflow run {run_id}")
-    if as_json:
-        click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
-    else:
-        print_summary(summary)
 
 
 def _metrics(summary: steps.Summary, seconds: float) -> dict[str, float]:
@@ -99,12 +99,7 @@ def _metrics(summary: steps.Summary, seconds: float) -> dict[str, float]:
 
 def print_summary(summary: steps.Summary) -> None:
     """Print what a run did as tables."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    facts = Table(title="Run", show_header=False)
-    rows = {
+    facts = {
         "as of": summary.as_of.isoformat() if summary.as_of else "no event yet",
         "events in": summary.events_in,
         "  new": summary.events_new,
@@ -114,17 +109,11 @@ def print_summary(summary: steps.Summary) -> None:
         "dead letters": sum(row["dead_letters"] for row in summary.dead_letters),
         "patterns": summary.patterns,
     }
-    for name, value in rows.items():
-        facts.add_row(name, str(value))
-    console.print(facts)
+    print_table(("what", "value"), [(name, str(value)) for name, value in facts.items()], "Run", header=False)
     if summary.dead_letters:
-        dead = Table(title="Dead letters")
-        for name in ("system", "tenant", "queue", "subscription", "reason"):
-            dead.add_column(name)
-        dead.add_column("dead letters", justify="right")
-        for row in summary.dead_letters:
-            dead.add_row(*[str(value) for value in row.values()])
-        console.print(dead)
+        names = ("system", "tenant", "queue", "subscription", "reason", "dead letters")
+        rows = [[str(value) for value in row.values()] for row in summary.dead_letters]
+        print_table(names, rows, "Dead letters", right=("dead letters",))
     for warning in summary.warnings:
         click.echo(f"warning: {warning}", err=True)
     if summary.events_quarantined:

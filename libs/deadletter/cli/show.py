@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterator
 
@@ -13,11 +15,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import lake_option, open_lake, parse_time
+from deadletter.cli.common import lake_option, open_lake, parse_time, print_table
 from deadletter.errors import UsageError, first_line
 from deadletter.lake import Lake
 from deadletter.replay import status_at
 from deadletter.tables import Table
+
+try:
+    from py4j.protocol import Py4JJavaError
+except ImportError:  # PySpark is a client only
+    Py4JJavaError = ()
 
 TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
@@ -48,27 +55,39 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
         raise UsageError(f"no table {table}. There are: {names}")
     if as_of and found is not tables.MESSAGE_STATE:
         raise UsageError(f"--as-of goes with message_state; {found.full_name} is as the last run's --as-of made it")
-    df = select_rows(open_lake(lake_root), found, as_of, where, limit or (20 if form == "table" else None))
+    lake, most = open_lake(lake_root), limit or (20 if form == "table" else None)
+    with _told(lake, where):
+        df = select_rows(lake, found, as_of, where, most)
+        {"table": print_rows, "json": print_json, "csv": print_csv}[form](as_json_rows(df), found, df.columns)
+
+
+@contextlib.contextmanager
+def _told(lake: Lake, where: str | None) -> Iterator[None]:
+    """Tell Spark's errors as what a person can change: the condition, else a table of another version."""
     try:
-        {"table": print_table, "json": print_json, "csv": print_csv}[form](as_json_rows(df), found, df.columns)
+        yield
     except PySparkException as error:
-        raise UsageError(f"--where {where}: {first_line(error)}") from None
+        if where:
+            raise UsageError(f"--where {where}: {first_line(error)}") from None
+        lake.check_tables()
+        raise
 
 
 def select_rows(lake: Lake, table: Table, as_of: str | None, where: str | None, limit: int | None) -> DataFrame:
     """The rows in the order of the table's key."""
-    try:
-        df = status_at(lake, parse_time(as_of)) if as_of else lake.read(table)
-        df = (df.where(where) if where else df).orderBy(*table.key)
-        return df.limit(limit) if limit else df
-    except PySparkException as error:
-        raise UsageError(f"--where {where}: {first_line(error)}") from None
+    df = status_at(lake, parse_time(as_of)) if as_of else lake.read(table)
+    df = (df.where(where) if where else df).orderBy(*table.key)
+    return df.limit(limit) if limit else df
 
 
 def as_json_rows(df: DataFrame) -> Iterator[str]:
     """The rows as JSON objects, fetched as they are read."""
-    for row in df.select(F.to_json(F.struct("*"), TIMESTAMPS).alias("row")).toLocalIterator():
-        yield row["row"]
+    try:
+        for row in df.select(F.to_json(F.struct("*"), TIMESTAMPS).alias("row")).toLocalIterator():
+            yield row["row"]
+    except Py4JJavaError as error:  # the one call whose errors PySpark leaves as Java's: the last cause says most
+        causes = re.findall(r"Caused by: (?:[A-Za-z.$]+: )?(\S.*)", str(error))
+        raise PySparkException(causes[-1] if causes else first_line(error)) from None
 
 
 def print_json(rows: Iterator[str], table: Table, names: list[str]) -> None:
@@ -101,7 +120,7 @@ WIDEST = 8
 """A table with more columns than this does not fit a screen: its rows are printed one below the other."""
 
 
-def print_table(rows: Iterator[str], table: Table, names: list[str]) -> None:
+def print_rows(rows: Iterator[str], table: Table, names: list[str]) -> None:
     """Rows for the eye; columns without any value are left out, long values are cut."""
     records = [json.loads(row) for row in rows]
     names = [name for name in names if any(record[name] not in (None, "", []) for record in records)]
@@ -110,7 +129,8 @@ def print_table(rows: Iterator[str], table: Table, names: list[str]) -> None:
     elif len(names) > WIDEST:
         print_records(records, names)
     else:
-        print_grid(records, table, names)
+        shown = [[cut(as_text(record[name]), 120) for name in names] for record in records]
+        print_table(names, shown, table.full_name, table.comment)
 
 
 def print_records(records: list[dict], names: list[str]) -> None:
@@ -120,19 +140,6 @@ def print_records(records: list[dict], names: list[str]) -> None:
         click.secho(f"--- {number} ---", bold=True)
         for name in names:
             click.echo(f"{name:<{width}}  {cut(as_text(record[name]), 160)}")
-
-
-def print_grid(records: list[dict], table: Table, names: list[str]) -> None:
-    """The rows as one table."""
-    from rich.console import Console
-    from rich.table import Table as Drawing
-
-    drawn = Drawing(title=table.full_name, caption=table.comment)
-    for name in names:
-        drawn.add_column(name, overflow="fold")
-    for record in records:
-        drawn.add_row(*[cut(as_text(record[name]), 120) for name in names])
-    Console().print(drawn)
 
 
 def cut(text: str, length: int) -> str:
