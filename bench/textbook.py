@@ -22,6 +22,8 @@ EVENT = """
         messages: ARRAY<STRUCT<id: STRING, href: STRING, ttl: BIGINT, age: BIGINT, body: STRING>>>
 """
 CLAIM = "STRUCT<claim_id: STRING, claimed_at: TIMESTAMP, ttl: BIGINT>"
+PATIENT = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:GCLockerRetryAllocationCount=100"
+"""Java 17 gives up an allocation after two tries while native code reads the heap: so ended one run of scenario A."""
 SILVER = {
     "messages": f"queue STRING, message_id STRING, posted_at TIMESTAMP, body STRING, claims ARRAY<{CLAIM}>, "
     "settled_at TIMESTAMP",
@@ -64,6 +66,7 @@ def start():
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", os.environ.get("DEADLETTER_DRIVER_MEMORY", "4g"))
+        .config("spark.driver.extraJavaOptions", PATIENT)
         .config("spark.sql.shuffle.partitions", "32")  # the tutorials' advice: a small multiple of the cores
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
