@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.facts import SilverFacts, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq_counter import SECOND, counter, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
@@ -21,6 +21,7 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
     """
     classic = facts.counts_in_classic_queues
     state = _judged_by_limit(facts) if classic else _told_dead(facts)
+    state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
     state = state.withColumn("observed", latest_death(F.col("deaths"), F.col("deliveries")))
     # a column of its own: what is used several times would else be computed as often
     state = state.withColumn("death", F.coalesce(_told("observed"), _implied()) if classic else _told("observed"))
