@@ -92,7 +92,7 @@ SETTLED = "struct<time:timestamp,event_id:string,claim_id:string,how:string>"
 FAILURE = "struct<time:timestamp,event_id:string,consumer:string,error:string>"
 DEATH = (
     "struct<time:timestamp,event_id:string,reason:string,dead_letter_queue:string,"
-    "dead_letter_message_id:string,count:bigint>"
+    "dead_letter_message_id:string,count:bigint,told:timestamp>"
 )
 RENEWAL = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint>"
 CLAIMED = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint,consumer:string>"

@@ -116,6 +116,8 @@ ZAQAR = {
     "bytes that are no UTF-8": (text(post(2, client_id="caf@")).replace(b"@", b"\xe9"), "quarantine not_utf8"),
     "an array of events": (b"[" + text(post(3)) + b"]", "quarantine not_an_object"),
     "a number": (b"42", "quarantine not_json"),
+    "two events on a line": (text(post(46)) + text(post(47)), "quarantine not_json"),
+    "an event and what a writer left": (text(post(48)) + b" ]", "quarantine not_json"),
     "JSON bomb: 10,000 deep body": (
         text(post(4)).replace(b'"x"', nested(DEEP)),
         "quarantine not_json",
@@ -187,8 +189,6 @@ ZAQAR = {
     "TTL of words": (text(post(34, {"ttl": "an hour"})), "quarantine bad_ttl"),
     "TTL of 9,223,372,036,854,775,807 s": (text(post(35, {"ttl": 2**63 - 1})), "quarantine bad_ttl"),
     "TTL beyond 64 bits": (text(post(36, {"ttl": 10**30})), "quarantine bad_ttl"),
-    "delay over the maximum": (text(post(37, {"delay": 901})), "quarantine bad_delay"),
-    "delay below 0": (text(post(38, {"delay": -1})), "quarantine bad_delay"),
     "claim with a TTL of words": (
         text(claim(request={"ttl": "soon", "grace": 60})),
         "quarantine bad_claim",
@@ -230,6 +230,8 @@ ZAQAR = {
         text(post(42, {"ttl": 60, "delay": 600})),
         "rule: it expires unseen; discrepancy never_claimable",
     ),
+    "delay below 0": (text(post(38, {"delay": -1})), "rule: a queue without delays takes any, and ignores it"),
+    "delay of words": (text(post(37, {"delay": "soon"})), "rule: a queue without delays takes any, and ignores it"),
     "claim before any policy or post": (
         text(claim({"id": "zq"}, path="/v2/queues/nobody/claims")),
         "rule: the claim is kept; without a policy nothing dies",
@@ -258,6 +260,13 @@ ZAQAR = {
     "pool made": (text(zaqar("PUT", "/v2/pools/a", 201, {"weight": 1})), "silent: says nothing of a queue"),
     "refused by the broker": (text(post(45, status=503, response=None)), "silent: only what the broker granted counts"),
     "listing of messages": (text(zaqar("GET", status=200)), "silent: says nothing of a message's life"),
+    "refused queue name": (text(post(49, path="/v2/queues/a.b/messages", status=400)), "silent: nothing came of it"),
+    "probe without a tenant": (text(zaqar("GET", "/v2/ping", 204, project_id=None)), "silent: nothing came of it"),
+    "versions of the API": (text(zaqar("GET", "/", 300, project_id=None)), "silent: nothing came of it"),
+    "subscription confirmed": (
+        text(zaqar("PUT", "/v2/queues/orders/subscriptions/57692aa6/confirm", 204, {"confirmed": True})),
+        "silent: says nothing of a message's life",
+    ),
 }
 
 RABBITMQ = {
@@ -291,6 +300,10 @@ RABBITMQ = {
     "expiration below 0": (text(firehose(properties={"expiration": "-1"})), "quarantine bad_expiration"),
     "delivery count of words": (
         text(firehose("deliver.orders", headers={"x-delivery-count": "many"})),
+        "quarantine bad_delivery_count",
+    ),
+    "delivery count of 2^63 - 1": (
+        text(firehose("deliver.orders", headers={"x-delivery-count": 2**63 - 1})),
         "quarantine bad_delivery_count",
     ),
     "x-death is text": (text(firehose("deliver.dlq", headers={"x-death": "yes"})), "quarantine bad_x_death"),
@@ -395,6 +408,10 @@ PULSAR = {
     "SQL in a topic's name": (
         text(pulsar("send", 3, topic="persistent://broken/default/x'; DROP TABLE t; --")),
         "rule: Pulsar allows the name; no name ever becomes a path or SQL",
+    ),
+    "id of a chunked message": (
+        text(pulsar("acknowledge", message_id="(9,6,-1,-1);(9,8,-1,-1)")),
+        "rule: the last chunk's id is the message's",
     ),
     "properties are text": (
         text(pulsar("send", 4, properties="none")),

@@ -8,13 +8,28 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter.errors import UsageError
 from deadletter.gold import pulsar as gold_pulsar
+from deadletter.gold import rabbitmq
+from deadletter.gold.at_risk import receivable, waiting
+from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import each, until
 from deadletter.gold.health import queue_health
+from deadletter.gold.status import message_status
 from deadletter.parsing import brokers
 from deadletter.silver import state
-from tests.pipelines.broken_events import TOPIC, firehose, origin, policy_set, post, pulsar, queue_created, zaqar
+from tests.pipelines.broken_events import (
+    AT,
+    TOPIC,
+    claim,
+    firehose,
+    origin,
+    policy_set,
+    post,
+    pulsar,
+    queue_created,
+    rabbit,
+    zaqar,
+)
 
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 LATER = START + timedelta(days=30)
@@ -39,7 +54,8 @@ def kept(frame):
 @pytest.fixture
 def silver(parsed):
     def facts(system, events, seconds=3600):
-        found = parsed(system, [at(number, event) for number, event in enumerate(events)])
+        timed = [event if event["captured_at"] != AT else at(number, event) for number, event in enumerate(events)]
+        found = parsed(system, timed)
         batch = (state.message_state(found.messages), state.claims(found.claims), found.attempts, found.policies)
         return each(until(*map(kept, batch), START + timedelta(seconds=seconds)), kept)
 
@@ -90,7 +106,10 @@ def test_of_subscriptions_with_one_dead_letter_topic_the_one_died_that_received_
 def test_what_is_read_from_a_dead_letter_topic_is_no_retry(parsed):
     """Also where the topic has partitions: its messages keep the properties of their retries."""
     again = origin(RECONSUMETIMES="3")
-    for topic, of in ((f"{TOPIC}-s-RETRY", TOPIC), *((f"{TOPIC}-s-DLQ{n}",) * 2 for n in ("", "-partition-0"))):
+    for topic, of in (
+        (f"{TOPIC}-s-RETRY", TOPIC),
+        *((f"{TOPIC}-s-DLQ{n}", f"{TOPIC}-s-DLQ") for n in ("", "-partition-0")),
+    ):
         (row,) = parsed("pulsar", [pulsar("receive", 7, topic=topic, properties=again)]).messages.collect()
         assert row["queue"] == of
 
@@ -103,17 +122,88 @@ def test_deleted_ids_may_come_as_a_list(parsed):
     assert [reason.split(":")[0] for reasons in refused for reason in reasons] == ["no_message_ids"]
 
 
-def test_servers_may_allow_longer_delays(parsed, monkeypatch):
-    def reasons():
-        (row,) = parsed("zaqar", [post(1, {"delay": 1200})]).events.select("reasons").collect()
-        return [reason.split(": ")[0] for reason in row["reasons"]]
+def test_a_delay_that_was_accepted_counts_and_one_that_is_none_does_not(parsed):
+    """A delayed queue refuses what is out of its server's range; a queue without delays takes anything."""
+    told = parsed("zaqar", [post(number, {"delay": delay}) for number, delay in enumerate((1200, -1, "soon"))])
+    assert [row["reasons"] for row in told.events.collect()] == [[], [], []]
+    assert [row["posted"]["delay"] for row in told.messages.orderBy("message_id").collect()] == [1200, None, None]
 
-    assert reasons() == ["bad_delay"]
-    monkeypatch.setenv("DEADLETTER_MAX_MESSAGE_DELAY", "3600")
-    assert reasons() == []
-    monkeypatch.setenv("DEADLETTER_MAX_MESSAGE_DELAY", "an hour")
-    with pytest.raises(UsageError, match="DEADLETTER_MAX_MESSAGE_DELAY=an hour: it must be a whole number"):
-        reasons()
+
+SHOWN = {"x-death": [{"count": 1, "reason": "rejected", "queue": "orders", "time": int(START.timestamp()) + 1}]}
+
+
+@pytest.mark.parametrize("late", [0, 0.9, 3600])
+def test_events_that_are_collected_late_take_back_no_death(silver, late):
+    """The broker's clock tells of a death, the collector's of a delivery."""
+    events = [at(0.5 + late, firehose("deliver.orders")), at(0.6 + late, firehose("deliver.dlq", headers=SHOWN))]
+    (dead,) = rabbitmq.deaths(silver("rabbitmq", events, 7200)).collect()
+    assert (dead["reason"], dead["dead_letter_queue"], dead["claim_count"]) == ("rejected", "dlq", 1)
+    again = at(0.7 + late, firehose("deliver.orders"))
+    assert rabbitmq.deaths(silver("rabbitmq", [*events, again], 7200)).isEmpty()
+
+
+def test_a_retry_loop_uses_up_no_deliveries(silver):
+    """A quorum queue counts anew when a message comes back from its death."""
+    back = [{"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in range(1, 5)]
+    events = [firehose("deliver.orders"), *(firehose("deliver.orders", headers=headers) for headers in back)]
+    facts = silver("rabbitmq", [queue_created(), *events])
+    dead = all_deaths(facts, systems=["rabbitmq"])
+    (row,) = receivable(waiting(facts, dead), facts, dead).collect()
+    assert (row["claim_count"], len(row["deliveries"])) == (1, 5)
+
+
+def test_a_brokers_flag_holds_before_a_vhosts_own(silver):
+    def flag(**where):
+        return rabbit(
+            "feature.flag.enabled", {"headers": {"name": "classic_delivery_limits"} | where}, "event_exchange"
+        )
+
+    head = {"name": "orders", "vhost": "broken", "type": "rabbit_classic_queue", "arguments": []}
+    classic = rabbit("queue.created", {"headers": head}, "event_exchange")
+    (row,) = silver("rabbitmq", [classic, flag(), flag(vhost="broken")]).policies.collect()
+    assert [step["counts"] for step in row["policies"]] == [False, True]
+    assert row["policies"][1]["valid_from"].timestamp() == (START + timedelta(seconds=1)).timestamp()
+
+
+def test_headers_of_the_brokers_own_are_no_part_of_a_message(parsed):
+    nameless = {"message_id": ""}
+    events = [
+        firehose("publish.", nameless, {"CC": ["s"]}, routed_queues=["s"]),
+        firehose("deliver.s", nameless, {"x-stream-offset": 7}),
+        firehose("deliver.s", nameless, {"mine": 7}),
+    ]
+    assert [row["n"] for row in ids(parsed("rabbitmq", events))] == [1, 2]
+
+
+def ids(facts):
+    return facts.messages.groupBy("message_id").agg(F.count("*").alias("n")).orderBy("n").collect()
+
+
+def test_a_partition_is_its_topic(silver):
+    """Consumers subscribe to the topic; its messages and dead letters name its partitions."""
+    one, policy = f"{TOPIC}-partition-0", {"maxRedeliverCount": 0, "deadLetterTopic": f"{TOPIC}-dead"}
+    origins = origin(ORIGIN_MESSAGE_ID="(9,1,0,-1)", REAL_TOPIC=one)
+    events = [
+        pulsar("subscribe", dead_letter_policy=policy),
+        pulsar("receive", topic=one, message_id="(9,1,0,-1)"),
+        pulsar("acknowledge", topic=one, message_id="(9,1,0,-1)"),
+        pulsar("dead_letter", 50, topic=f"{TOPIC}-dead-partition-1", properties=origins),
+    ]
+    (dead,) = gold_pulsar.deaths(silver("pulsar", events)).collect()
+    assert (dead["queue"], dead["subscription"], dead["max_deliveries"], dead["claim_count"]) == (TOPIC, "s", 0, 1)
+    assert dead["dead_letter_queue"] == f"{TOPIC}-dead"
+    named = pulsar("dead_letter", 51, topic=f"{one}-fulfil-DLQ", properties=origins)
+    assert [row["subscription"] for row in gold_pulsar.deaths(silver("pulsar", [named])).collect()] == ["fulfil"]
+
+
+def test_what_was_granted_after_a_purge_was_not_purged(silver):
+    """Zaqar's purge lets be what it finds in a claim."""
+    purge = zaqar("POST", "/v2/queues/orders/purge", 204)
+    granted = claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})
+    for events, status in (([post(1), purge], "purged"), ([post(1), purge, granted], "claimed")):
+        facts = silver("zaqar", events, 5)
+        dead = all_deaths(facts, systems=["zaqar"])
+        assert [row["status"] for row in message_status(facts, dead).collect()] == [status]
 
 
 def test_what_was_purged_did_not_expire(silver):

@@ -85,10 +85,12 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
     claims = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
+    since = since_return(F.col("deliveries"), F.col("deaths"))  # a message that returned is a new one to its queue
     if facts.counts_in_classic_queues:
-        remembered = counter(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"), F.lit(facts.as_of))
+        remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
         counting = policy["counts"] & (policy["queue_type"] == "classic")
         claims = claims.when((F.col("system") == "rabbitmq") & counting, remembered)
+    claims = claims.when((F.col("system") == "rabbitmq") & (F.size("deaths") > 0), F.size(since))
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     # the highest number means no limit
     allowed = F.try_add("policy.max_deliveries", F.when(F.col("system") == "zaqar", 0).otherwise(1))

@@ -46,7 +46,8 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
     """The earliest death of each message and subscription that a dead letter topic shows.
 
     The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
-    to this dead letter topic, else the one in the topic's default name (PIP-22: ``<topic>-<subscription>-DLQ``).
+    to this dead letter topic, else the one in the topic's default name (PIP-22: ``<topic>-<subscription>-DLQ``, where
+    a client may mean a partition by its topic).
     Where several subscriptions send there, those died that received the message most often, as many as there are
     dead letters of it.
     """
@@ -58,9 +59,10 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
         F.col("subscription").alias("policy_subscription"),
         F.explode(F.array_distinct(targets(F.col("policies")))).alias("dead_letter_queue"),
     )
+    beyond = "substring(dead_letter_queue, length(queue) + 1)"
     default = F.expr(
         "CASE WHEN startswith(dead_letter_queue, concat(queue, '-')) AND endswith(dead_letter_queue, '-DLQ')"
-        " THEN substring(dead_letter_queue, length(queue) + 2, length(dead_letter_queue) - length(queue) - 5) END"
+        f" THEN nullif(regexp_extract({beyond}, '(?s)^(?:-partition-[0-9]+)?-(.+)-DLQ$', 1), '') END"
     )
     subscription = F.coalesce(F.nullif("subscription", F.lit("")), F.col("policy_subscription"), default, F.lit(""))
     death = F.min(F.struct("time", "event_id", "reason", "dead_letter_queue", "dead_letter_message_id"))

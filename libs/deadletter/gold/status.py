@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
-from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.policy import emptied_after, last_sign, policy_at
 from deadletter.rules.zaqar_store import REDIS, SECOND, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -191,7 +191,7 @@ def _status(now: Column) -> Column:
     last_delivery = F.try_element_at("deliveries", F.lit(-1))["time"]
     held = delivered & F.coalesce(last_failure < last_delivery, F.lit(True))
     expired = F.coalesce(F.col("expires_at") <= now, F.lit(False))
-    emptied = emptied_after(F.col("policies"), F.coalesce("posted.time", "seen"))
+    emptied = emptied_after(F.col("policies"), last_sign(F.coalesce("posted.time", "seen"), F.col("deliveries")))
     tests = {
         "dead_lettered": F.col("died"),
         "settled": F.col("settled").isNotNull(),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
-from deadletter.rules.policy import emptied_after, policy_at, targets
+from deadletter.rules.policy import emptied_after, last_sign, policy_at, targets
 from deadletter.staging import Stage, as_it_is
 
 _QUEUE = ["tenant", "queue"]
@@ -111,7 +111,7 @@ def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> 
     candidates = candidates.withColumns(
         {
             "policy": policy_at(F.col("policies"), F.col("posted.time")),
-            "emptied": emptied_after(F.col("policies"), F.col("posted.time")),
+            "emptied": emptied_after(F.col("policies"), last_sign(F.col("posted.time"), F.col("deliveries"))),
         }
     )
     policy = F.col("policy")

@@ -65,9 +65,10 @@ def read_envelope(bronze: DataFrame, system: str, fields: dict[str, str]) -> Dat
     Nested values come as JSON text.
     """
     top = {path.split(".")[0]: "string" for path in fields.values()}
-    lines = bronze.where(F.col("system") == system).withColumn("event", _read("raw", top))
+    lines = bronze.where(F.col("system") == system).withColumn("read", _read("raw", top))
+    lines = lines.withColumn("event", F.col("read.event"))
     columns = {name: F.expr(_field(path)) for name, path in fields.items()}
-    return _with_envelope(lines, "event IS NOT NULL AND event._corrupt IS NULL", "event.captured_at", columns)
+    return _with_envelope(lines, f"event IS NOT NULL AND {_WHOLE}", "event.captured_at", columns)
 
 
 def read_shaped_envelope(
@@ -82,23 +83,32 @@ def read_shaped_envelope(
     """
     texts = dict.fromkeys(fields, "string")
     types = dict(shapes.values())
-    lines = bronze.where(F.col("system") == system).withColumn("line", _read("raw", texts | types))
-    lines = lines.withColumn("odd", F.expr("line IS NULL OR line._corrupt IS NOT NULL"))
-    lines = lines.withColumn("event", F.when(F.expr(f"odd OR coalesce({with_texts}, false)"), _read("raw", texts)))
+    lines = bronze.where(F.col("system") == system).withColumn("read", _read("raw", texts | types))
+    lines = lines.withColumns({"line": F.col("read.event"), "odd": F.expr(f"read.event IS NULL OR NOT {_WHOLE}")})
+    lines = lines.withColumn("read", F.when(F.expr(f"odd OR coalesce({with_texts}, false)"), _read("raw", texts)))
+    lines = lines.withColumn("event", F.col("read.event"))
     columns = {name: F.col(f"event.{name}") if name in types else F.expr(_unless_odd(name)) for name in texts}
     columns |= {
         name: F.expr(f"CASE WHEN odd THEN from_json(event.`{field}`, '{kind}') ELSE line.`{field}` END")
         for name, (field, kind) in shapes.items()
     }
-    whole = "NOT odd OR event IS NOT NULL AND event._corrupt IS NULL"
+    whole = f"NOT odd OR event IS NOT NULL AND {_WHOLE}"
     return _with_envelope(lines, whole, _unless_odd("captured_at"), columns).drop("line", "odd")
 
 
+_WHOLE = "read._corrupt IS NULL"
+
+
 def _read(text: str, types: Mapping[str, str]) -> Column:
-    """A JSON object's fields, and ``_corrupt`` where it is none or one of them has another type."""
-    named = [f"`{name}` {kind}" for name, kind in sorted(({"captured_at": "string"} | types).items())]
-    schema = ", ".join([*named, "_corrupt string"])
-    return F.from_json(text, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
+    """A JSON object's fields in ``event``, and ``_corrupt`` where it is none or one of them has another type.
+
+    A reader of JSON stops at the object's end. It is read as a field of another one, so that what comes after it on the
+    line, such as a second event whose line feed is missing, is a fault.
+    """
+    named = ", ".join(f"`{name}` {kind}" for name, kind in sorted(({"captured_at": "string"} | types).items()))
+    schema = f"event struct<{named}>, _corrupt string"
+    inside = F.concat(F.lit('{"event":'), text, F.lit("}"))
+    return F.from_json(inside, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
 
 
 def _unless_odd(name: str) -> str:
@@ -109,7 +119,8 @@ def _with_envelope(lines: DataFrame, whole: str, captured_at: str, columns: dict
     """Add what every line tells; ``whole`` is SQL for what was read without an error."""
     lines = lines.withColumn("utf8", F.is_valid_utf8("raw"))
     readable = F.expr(f"utf8 AND startswith(ltrim(raw), '{{') AND ({whole})")
-    return lines.withColumns({"readable": readable, "time": F.expr(clock(captured_at))} | columns).drop("event")
+    told = {"readable": readable, "time": F.expr(clock(captured_at))} | columns
+    return lines.withColumns(told).drop("event", "read")
 
 
 def _field(path: str) -> str:

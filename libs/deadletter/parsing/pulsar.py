@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
-from deadletter.rules.pulsar import full_name, topic_tenant
+from deadletter.rules.pulsar import full_name, topic_tenant, whole_topic
 
 SYSTEM = "pulsar"
 FIELDS = {
@@ -71,8 +71,10 @@ def message_id(text: str) -> str:
     """SQL that brings a message id to ``ledger:entry:partition``, with ``:batch`` where it is one of a batch.
 
     The C++ and Python clients write ``(5,0,-1,-1)``, the Java client ``10:3:-1`` (brokers' own forms).
-    Null where the text is neither.
+    A chunked message has the ids of its first and its last chunk, of which the last is the message's.
+    Null where the text is none of these.
     """
+    text = f"substring_index({text}, ';', -1)"
     parts = f"regexp_extract_all({text}, '-?[0-9]+', 0)"
     form = r"^([(][0-9]+,[0-9]+,-?[0-9]+(,-?[0-9]+)?[)]|[0-9]+:[0-9]+:-?[0-9]+(:-?[0-9]+)?)$"
     batch = (
@@ -87,6 +89,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = events.withColumns(
         {
             "kind": F.when(F.col("operation").isin(*OPERATIONS), F.col("operation")),
+            "topic": F.expr(whole_topic("topic")),
             "tenant": F.expr(topic_tenant("topic")),
             "message_id": F.expr(message_id("raw_id")),
             "property_map": F.expr("coalesce(from_json(properties, 'map<string,string>'), map())"),
@@ -97,6 +100,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = events.withColumns(
         {
             "origin_id": F.expr(message_id("property_map['ORIGIN_MESSAGE_ID']")),
+            "origin_topic": F.expr(whole_topic("property_map['REAL_TOPIC']")),
             "origin_tenant": F.expr(topic_tenant("property_map['REAL_TOPIC']")),
         }
     )
@@ -107,7 +111,7 @@ def parse(bronze: DataFrame) -> DataFrame:
 
 _RETRIED = (
     "coalesce(kind IN ('receive', 'acknowledge', 'negative_acknowledge') AND property_map['RECONSUMETIMES'] IS NOT NULL"
-    " AND origin_id IS NOT NULL AND origin_tenant != '' AND NOT (topic RLIKE '-DLQ(-partition-[0-9]+)?$')"
+    " AND origin_id IS NOT NULL AND origin_tenant != '' AND NOT endswith(topic, '-DLQ')"
     " AND coalesce(property_map['REAL_SUBSCRIPTION'], subscription) = subscription, false)"
 )
 """A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.
@@ -119,7 +123,7 @@ def _facts() -> str:
     here = {"queue": "topic", "message_id": "message_id"}
     mine = {
         "tenant": "CASE WHEN retried THEN origin_tenant ELSE tenant END",
-        "queue": "CASE WHEN retried THEN property_map['REAL_TOPIC'] ELSE topic END",
+        "queue": "CASE WHEN retried THEN origin_topic ELSE topic END",
         "message_id": "CASE WHEN retried THEN origin_id ELSE message_id END",
         "subscription": "subscription",
     }
@@ -146,12 +150,12 @@ def _facts() -> str:
     # which subscription it died in may be known only by the subscriptions' policies: gold finds it
     died = message_fact(
         tenant="origin_tenant",
-        queue="property_map['REAL_TOPIC']",
+        queue="origin_topic",
         subscription="coalesce(property_map['REAL_SUBSCRIPTION'], '')",
         message_id="origin_id",
         death=(
             "named_struct('time', published, 'event_id', event_id, 'reason', 'max_redeliver_count', "
-            "'dead_letter_queue', topic, 'dead_letter_message_id', message_id, 'count', NULL)"
+            "'dead_letter_queue', topic, 'dead_letter_message_id', message_id, 'count', NULL, 'told', time)"
         ),
     )
     return (

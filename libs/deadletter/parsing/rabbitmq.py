@@ -51,8 +51,8 @@ OF_MESSAGE = "('deliver', 'ack', 'requeue')"
 OF_QUEUE = ("declare", "delete_queue", *COUNTER_KINDS)
 POLICY_KINDS = "('policy', 'operator_policy', 'policy_cleared', 'operator_policy_cleared')"
 
-BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count"
-"""Headers that the broker adds on the way: no part of the message as it was published."""
+BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|CC|BCC"
+"""Headers that the broker adds or takes away: no part of the message that stays the same on its way."""
 
 RULES = ENVELOPE_RULES | {
     "unknown_surface: surface is none of firehose, event_exchange and consumer": (
@@ -89,9 +89,9 @@ RULES = ENVELOPE_RULES | {
         "kind = 'publish' AND message['expiration'] IS NOT NULL AND "
         f"NOT coalesce(try_cast(message['expiration'] AS bigint) BETWEEN 0 AND {MOST_SECONDS}000, false)"
     ),
-    "bad_delivery_count: x-delivery-count is not a whole number from 0": (
+    "bad_delivery_count: x-delivery-count is not a whole number from 0 to 2147483647": (
         "kind = 'deliver' AND message_headers['x-delivery-count'] IS NOT NULL AND "
-        "NOT coalesce(try_cast(message_headers['x-delivery-count'] AS bigint) >= 0, false)"
+        "NOT coalesce(try_cast(message_headers['x-delivery-count'] AS int) >= 0, false)"
     ),
     "bad_x_death: the x-death header does not read": (
         "kind = 'deliver' AND x_death IS NOT NULL AND (deaths IS NULL OR exists(deaths, d -> d.queue IS NULL"
@@ -182,7 +182,7 @@ def _facts() -> str:
         death=(
             # the newest death comes first; only that one led to the queue it was read from
             "named_struct('time', d.time, 'event_id', event_id, 'reason', d.reason, 'dead_letter_queue', "
-            "CASE WHEN i = 0 THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count)"
+            "CASE WHEN i = 0 THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count, 'told', time)"
         ),
     )
     return (

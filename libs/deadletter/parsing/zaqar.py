@@ -6,28 +6,25 @@ request_body, status, response_body``. Only what the broker granted (2xx) is a f
 
 from __future__ import annotations
 
-import os
-import re
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.errors import UsageError
-from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_shaped_envelope
+from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_shaped_envelope, seconds
 from deadletter.parsing.facts import Facts, message_columns, reasons, rows_of
 from deadletter.rules.rabbitmq import EVERY
 
 SYSTEM = "zaqar"
-MAX_MESSAGE_DELAY = 900
-"""``max_message_delay`` unless configured, seconds (Delayed Queues, implementation step 1)."""
 DEFAULT_CLAIM_LIMIT = 10
 DEFAULT_CLAIM_TTL = 300
 DEFAULT_CLAIM_GRACE = 60
 
 FIELDS = ("method", "path", "query", "project_id", "client_id", "request_body", "status", "response_body")
 FLAVOR_PATH = r"^/v(?:1|1\.1|2)/flavors/([^/?]+)/?$"
-PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+))?)?/?$"
+PATH = r"^/v(?:1|1\.1|2)/queues/([^/?]*)(?:/([a-z]+)(?:/([^/?]+)(?:/[^?]*)?)?)?/?$"
+ACCEPTED = "code BETWEEN 200 AND 299"
+WRITTEN = f"{ACCEPTED} AND method NOT IN ('GET', 'HEAD', 'OPTIONS')"
+"""What was refused or only asked for says nothing of messages, whatever it names: a load balancer's probe, say."""
 MESSAGES = "array<struct<id:string,href:string,claim_id:string,age:string,ttl:string,delay:string>>"
 """The messages in the body of a request that posts them or of a response that grants them."""
 SHAPES = {
@@ -65,17 +62,18 @@ KINDS = {
 RULES = ENVELOPE_RULES | {
     "no_method: method is missing": "readable AND method IS NULL",
     "unknown_method: method is not one of the API's": (
-        "readable AND method NOT IN ('GET', 'HEAD', 'PUT', 'POST', 'PATCH', 'DELETE')"
+        "readable AND method NOT IN ('GET', 'HEAD', 'OPTIONS', 'PUT', 'POST', 'PATCH', 'DELETE')"
     ),
     "no_path: path is missing": "readable AND path IS NULL",
     "unknown_path: path is not one of the messaging API's": (
-        r"readable AND path IS NOT NULL AND NOT (path RLIKE '^/v(1|1\\.1|2)(/|$)')"
+        rf"readable AND {ACCEPTED} AND NOT (path RLIKE '^/(v(1|1\\.1|2)(/|$)|healthcheck$|$)')"
     ),
     "bad_queue_name: a queue's name has 1 to 64 letters, digits, _ and -": (
-        r"readable AND path RLIKE '^/v(1|1\\.1|2)/queues/' AND NOT (queue RLIKE '^[A-Za-z0-9_-]{1,64}$')"
+        rf"readable AND {WRITTEN} AND path RLIKE '^/v(1|1\\.1|2)/queues/'"
+        " AND NOT (queue RLIKE '^[A-Za-z0-9_-]{1,64}$')"
     ),
     "no_tenant: project_id is missing or no text": (
-        r"readable AND (coalesce(project_id, '') = '' OR project_id RLIKE '^[\\[{]')"
+        rf"readable AND {WRITTEN} AND (coalesce(project_id, '') = '' OR project_id RLIKE '^[\\[{{]')"
     ),
     "bad_query: query is not an object": "readable AND query IS NOT NULL AND NOT startswith(query, '{')",
     "no_message_ids: a delete names no message": (
@@ -119,21 +117,6 @@ RULES = ENVELOPE_RULES | {
 }
 
 
-def delay_rule() -> dict[str, str]:
-    """The rule about delays; ``DEADLETTER_MAX_MESSAGE_DELAY`` names the servers' ``max_message_delay`` in seconds where
-    it is not :data:`MAX_MESSAGE_DELAY`. Raises :class:`UsageError` where it is no whole number.
-    """
-    most = os.environ.get("DEADLETTER_MAX_MESSAGE_DELAY", str(MAX_MESSAGE_DELAY))
-    if not re.fullmatch("[0-9]{1,9}", most):
-        raise UsageError(f"DEADLETTER_MAX_MESSAGE_DELAY={most}: it must be a whole number of seconds, like 900")
-    broken = f"NOT coalesce(try_cast(m.delay AS bigint) BETWEEN 0 AND {most}, false)"
-    return {
-        f"bad_delay: a delay is a whole number of seconds from 0 to {most}": (
-            f"kind = 'post' AND exists(messages, m -> m.delay IS NOT NULL AND {broken})"
-        )
-    }
-
-
 def parse(bronze: DataFrame) -> DataFrame:
     """Zaqar's bronze rows with what each exchange says: ``kind``, its parts and ``reasons``."""
     events = read_shaped_envelope(bronze, SYSTEM, FIELDS, SHAPES, with_texts=ABOUT_QUEUES)
@@ -150,7 +133,7 @@ def parse(bronze: DataFrame) -> DataFrame:
     )
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
     events = events.withColumn("kind", kind).withColumns(_parts()).withColumns(_terms())
-    told = {"reasons": reasons(RULES | delay_rule()), "silent": F.expr(_SILENT)}
+    told = {"reasons": reasons(RULES), "silent": F.expr(_SILENT)}
     return events.withColumns(told).drop(*_SPENT)
 
 
@@ -223,7 +206,7 @@ def _messages(parsed: DataFrame) -> DataFrame:
         created_at="CASE kind WHEN 'post' THEN time WHEN 'delete' THEN NULL"
         " ELSE time - make_dt_interval(0, 0, 0, try_cast(m.messages.age AS decimal(18,6))) END",
         posted=f"CASE kind WHEN 'post' THEN named_struct({moment}, 'position', position, 'ttl', try_cast(m.messages.ttl"
-        " AS bigint), 'delay', try_cast(m.messages.delay AS bigint), 'producer', client_id) END",
+        f" AS bigint), 'delay', {seconds('m.messages.delay')}, 'producer', client_id) END",
         delivery=f"CASE WHEN kind IN ('claim', 'pop') THEN named_struct({moment}, 'claim_id', claim_id,"
         " 'consumer', client_id, 'broker_count', NULL) END",
         settled=f"CASE kind WHEN 'pop' THEN {settled.format('claim_id', 'pop')}"

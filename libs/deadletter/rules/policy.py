@@ -62,7 +62,7 @@ def histories(policies: DataFrame) -> DataFrame:
     )
     none = F.array().cast(by_vhost.schema["changes"].dataType)
     effective = rabbitmq.effective_history(
-        F.col("own"), F.coalesce("changes", none), F.coalesce("flag", "broker_flag"), F.col("queue")
+        F.col("own"), F.coalesce("changes", none), F.least("flag", "broker_flag"), F.col("queue")
     )
     history = (
         F.when(F.col("system") == "rabbitmq", effective)
@@ -90,7 +90,15 @@ def targets(policies: Column) -> Column:
     return F.transform(policies, lambda p: p["dead_letter_queue"])
 
 
+def last_sign(posted: Column, deliveries: Column) -> Column:
+    """When a message was last known to be in its queue: its latest grant or delivery, else its post."""
+    return F.greatest(posted, F.try_element_at(deliveries, F.lit(-1))["time"])
+
+
 def emptied_after(policies: Column, time: Column) -> Column:
-    """When the queue was first purged or deleted after ``time``; null if never."""
+    """When the queue was first purged or deleted after ``time``; null if never.
+
+    For a message ``time`` is its :func:`last_sign`: what a purge finds in a claim, Zaqar's lets be.
+    """
     later = F.filter(policies, lambda p: (p["valid_from"] > time) & p["kind"].isin("purged", "deleted"))
     return F.get(later, F.lit(0))["valid_from"]

@@ -8,6 +8,22 @@ def topic_tenant(topic: str) -> str:
     return f"regexp_extract({topic}, '^(?:non-)?persistent://([^/]+/[^/]+)/.+$', 1)"
 
 
+def whole_topic(topic: str) -> str:
+    """SQL for the topic that a partition is of: consumers subscribe to ``orders``, and its messages, dead letters too,
+    name ``orders-partition-0``. Any other name stays as it is.
+
+    >>> df = spark.createDataFrame([("persistent://a/b/t-partition-12",), ("persistent://a/b/t",)], "t string")
+    >>> df.selectExpr(whole_topic("t") + " AS topic").show()
+    +------------------+
+    |             topic|
+    +------------------+
+    |persistent://a/b/t|
+    |persistent://a/b/t|
+    +------------------+
+    """
+    return f"regexp_replace({topic}, '-partition-[0-9]+$', '')"
+
+
 def full_name(topic: str) -> str:
     """SQL for a topic's full name, which clients take two shorter ones for: ``topic`` in the default namespace, and
     ``tenant/namespace/topic``. Any other name stays as it is.

@@ -92,7 +92,9 @@ def _after(record: Column, step: Column) -> Column:
 def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
     """Whether ``delivery``, from the queue of a message's ``death``, shows that it came back from it.
 
-    Its ``x-death`` shows the death, or, of a first death, it is later.
+    Its ``x-death`` shows the death, or, of a first death, it came after the event that told of the death: by then the
+    message had left the queue where it lay dead. Both times are the collector's. The death's own is the broker's, which
+    an event that is collected late seems to follow.
     """
     shown = F.exists(
         deaths,
@@ -100,7 +102,7 @@ def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
             (d["event_id"] == delivery["event_id"]) & (d["reason"] == death["reason"]) & (d["count"] >= death["count"])
         ),
     )
-    later = delivery["time"] >= death["time"] + F.expr(SECOND)
+    later = delivery["time"] > death["told"]
     return shown | (later & (F.coalesce(death["count"], F.lit(1)) <= 1))
 
 
