@@ -92,7 +92,7 @@ SETTLED = "struct<time:timestamp,event_id:string,claim_id:string,how:string>"
 FAILURE = "struct<time:timestamp,event_id:string,consumer:string,error:string>"
 DEATH = (
     "struct<time:timestamp,event_id:string,reason:string,dead_letter_queue:string,"
-    "dead_letter_message_id:string,count:bigint,told:timestamp>"
+    "dead_letter_message_id:string,count:bigint,first:timestamp,told:timestamp>"
 )
 RENEWAL = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint>"
 CLAIMED = "struct<time:timestamp,event_id:string,ttl:bigint,grace:bigint,consumer:string>"
@@ -261,7 +261,7 @@ DEAD_LETTERS = Table(
         Column("error", "string", "The last error a consumer gave"),
         Column("signature", "string", "The error without what varies, as groups are made of it; null: no error"),
         Column("deviation_key", "string", "How its payload differs from healthy ones: one text for all alike"),
-        Column("deviation", "array<string>", "The same in sentences; empty where it looks healthy"),
+        Column("deviation", "array<string>", "The same in sentences; empty where it looks healthy or was not compared"),
         Column("traits", TRAITS, "Its last consumer, its producer, and the hosts and versions its payload names"),
         Column("rules_version", "string", "Version of the rules that judged it"),
     ),

@@ -60,7 +60,7 @@ class Queue:
 
     def set_policy(self, now, kind, name, pattern, priority, limit, apply_to="queues"):
         self.policies[(kind, name)] = (pattern, priority, limit, apply_to)
-        definition = [term("delivery-limit", f"signedint,{limit}")] if limit is not None else []
+        definition = {"delivery-limit": limit} if limit is not None else {}
         headers = {"name": name, "pattern": pattern, "priority": priority, "definition": definition}
         key = "policy.set" if kind == "policy" else "operator.policy.set"
         self.tell(now, "event_exchange", key, headers | {"apply-to": apply_to})

@@ -84,7 +84,7 @@ def queue_created(*arguments, name="orders", vhost="broken"):
 
 def policy_set(**changes):
     head = {"name": "limit", "vhost": "broken", "pattern": "^o", "apply-to": "queues", "priority": 0}
-    head["definition"] = ['{<<"delivery-limit">>,signedint,2}']
+    head["definition"] = {"delivery-limit": 2}
     return rabbit("policy.set", {"headers": head | changes}, "event_exchange")
 
 

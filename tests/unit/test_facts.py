@@ -142,6 +142,16 @@ def test_events_that_are_collected_late_take_back_no_death(silver, late):
     assert rabbitmq.deaths(silver("rabbitmq", [*events, again], 7200)).isEmpty()
 
 
+def test_a_redriven_message_that_dies_again_is_dead(silver):
+    """It keeps its header, which RabbitMQ 4 begins anew where 3 counts on."""
+    kept, anew = ({"x-death": [SHOWN["x-death"][0] | {"time": int(START.timestamp()) + at}]} for at in (1, 9))
+    for last in (anew, {"x-death": [kept["x-death"][0] | {"count": 2}]}):
+        told = [("orders", {}), ("dlq", kept), ("orders", kept), ("dlq", last)]
+        events = [firehose(f"deliver.{queue}", headers=headers) for queue, headers in told]
+        assert rabbitmq.deaths(silver("rabbitmq", events)).count() == 1
+        assert rabbitmq.deaths(silver("rabbitmq", events[:3])).isEmpty()
+
+
 def test_a_retry_loop_uses_up_no_deliveries(silver):
     """A quorum queue counts anew when a message comes back from its death."""
     back = [{"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in range(1, 5)]
@@ -173,6 +183,25 @@ def test_headers_of_the_brokers_own_are_no_part_of_a_message(parsed):
         firehose("deliver.s", nameless, {"mine": 7}),
     ]
     assert [row["n"] for row in ids(parsed("rabbitmq", events))] == [1, 2]
+
+
+def test_a_direct_reply_reaches_no_queue(parsed):
+    reply = firehose("publish.", routed_queues=["amq.rabbitmq.reply-to.g1"])
+    told = parsed("rabbitmq", [reply])
+    assert told.messages.isEmpty() and told.events.first()["silent"]
+
+
+def test_a_store_may_pop_without_a_claim(silver):
+    popped = {"messages": [{"id": "z1", "age": 3, "ttl": 300, "body": "x", "claim_id": None}]}
+    facts = silver("zaqar", [post(1), zaqar("DELETE", status=200, query={"pop": 1}, response=popped)])
+    (row,) = facts.state.collect()
+    assert row["settled"]["how"] == "pop" and len(row["deliveries"]) == 1
+
+
+def test_messages_that_no_broker_keeps_are_silent(parsed):
+    topic = {"topic": TOPIC.replace("persistent", "non-persistent"), "message_id": "0:0:-1"}
+    told = parsed("pulsar", [pulsar("receive", **topic), pulsar("acknowledge", **topic)])
+    assert told.messages.isEmpty() and [row["silent"] for row in told.events.collect()] == [True, True]
 
 
 def ids(facts):

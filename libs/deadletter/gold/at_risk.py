@@ -14,7 +14,7 @@ from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
 from deadletter.gold.status import message_status
-from deadletter.patterns.deviation import HEALTHY
+from deadletter.patterns.deviation import ALIKE
 from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.linking import says_something
 from deadletter.patterns.masks import MASKS, Mask
@@ -71,7 +71,7 @@ def _risk() -> Column:
 
 
 def _deviates() -> Column:
-    return F.col("deviation_key") != HEALTHY
+    return ~F.col("deviation_key").isin(*ALIKE)
 
 
 def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> DataFrame:
@@ -79,9 +79,9 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
     ``as_of``, ``deliveries_left`` (null without a limit), and the place of their payload, see
     :func:`deadletter.gold.payload.placed`. What lies in a dead letter queue is not at risk, it is dead.
 
-    Zaqar moves a message at the claim after its last; RabbitMQ and Pulsar count the deliveries after the
-    first, a classic RabbitMQ queue as far as it remembers them. RabbitMQ's acknowledgements are not observable: a
-    message delivered only once counts as done.
+    Zaqar moves a message at the claim after its last; RabbitMQ and Pulsar count the deliveries after the first, as
+    the latest one tells, a classic RabbitMQ queue as far as it remembers them. RabbitMQ's acknowledgements are not
+    observable: a message delivered only once counts as done.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
     claims = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
@@ -90,6 +90,8 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
         remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
         counting = policy["counts"] & (policy["queue_type"] == "classic")
         claims = claims.when((F.col("system") == "rabbitmq") & counting, remembered)
+    told = F.try_element_at("deliveries", F.lit(-1))["broker_count"]  # of the deliveries before it that count
+    claims = claims.when((F.col("system") != "zaqar") & told.isNotNull(), F.try_add(told, F.lit(1)))
     claims = claims.when((F.col("system") == "rabbitmq") & (F.size("deaths") > 0), F.size(since))
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     # the highest number means no limit

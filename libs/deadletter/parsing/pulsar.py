@@ -104,14 +104,20 @@ def parse(bronze: DataFrame) -> DataFrame:
             "origin_tenant": F.expr(topic_tenant("property_map['REAL_TOPIC']")),
         }
     )
-    events = events.withColumn("retried", F.expr(_RETRIED))
-    told = {"reasons": reasons(RULES), "silent": F.lit(False), "facts": F.expr(_facts())}
-    return events.withColumns(told).drop("payload")
+    events = events.withColumns({"retried": F.expr(_RETRIED), "silent": F.expr(_SILENT)})
+    return events.withColumns({"reasons": reasons(RULES), "facts": F.expr(_facts())}).drop("payload")
+
+
+_SILENT = (
+    "coalesce(kind IN ('send', 'receive', 'acknowledge', 'negative_acknowledge')"
+    " AND startswith(topic, 'non-persistent://'), false)"
+)
+"""No broker keeps the messages of such a topic: all have one id, none is delivered again or dies."""
 
 
 _RETRIED = (
     "coalesce(kind IN ('receive', 'acknowledge', 'negative_acknowledge') AND property_map['RECONSUMETIMES'] IS NOT NULL"
-    " AND origin_id IS NOT NULL AND origin_tenant != '' AND NOT endswith(topic, '-DLQ')"
+    " AND origin_id IS NOT NULL AND origin_tenant != '' AND topic != origin_topic AND NOT endswith(topic, '-DLQ')"
     " AND coalesce(property_map['REAL_SUBSCRIPTION'], subscription) = subscription, false)"
 )
 """A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.
@@ -155,13 +161,15 @@ def _facts() -> str:
         message_id="origin_id",
         death=(
             "named_struct('time', published, 'event_id', event_id, 'reason', 'max_redeliver_count', "
-            "'dead_letter_queue', topic, 'dead_letter_message_id', message_id, 'count', NULL, 'told', time)"
+            "'dead_letter_queue', topic, 'dead_letter_message_id', message_id, 'count', NULL, 'first', published, "
+            "'told', time)"
         ),
     )
     return (
-        f"CASE kind WHEN 'send' THEN array({send}) WHEN 'receive' THEN array({receive})"
+        "CASE WHEN silent THEN array() ELSE"
+        f" CASE kind WHEN 'send' THEN array({send}) WHEN 'receive' THEN array({receive})"
         f" WHEN 'acknowledge' THEN array({acknowledge}) WHEN 'negative_acknowledge' THEN array({negative})"
-        f" WHEN 'dead_letter' THEN array({died}) ELSE array() END"
+        f" WHEN 'dead_letter' THEN array({died}) ELSE array() END END"
     )
 
 

@@ -24,7 +24,7 @@ FIELDS = {
 HEADERS = (
     "struct<exchange_name:string,properties:string,vhost:string,connection:string,channel:string,"
     "routed_queues:array<string>,name:string,type:string,arguments:array<string>,pattern:string,"
-    "priority:bigint,`apply-to`:string,definition:array<string>,node:string,error:string>"
+    "priority:bigint,`apply-to`:string,definition:string,node:string,error:string>"
 )
 DEATHS = "array<struct<count:bigint,reason:string,queue:string,time:string>>"
 
@@ -120,7 +120,7 @@ def parse(bronze: DataFrame) -> DataFrame:
         "message_headers", F.expr("coalesce(from_json(message['headers'], 'map<string,string>'), map())")
     ).withColumn("x_death", F.expr("message_headers['x-death']"))
     events = events.withColumn("deaths", F.expr(_DEATHS)).withColumn("message_id", F.expr(_MESSAGE_ID))
-    silent = "kind IS NULL OR (kind = 'publish' AND size(head.routed_queues) = 0)"
+    silent = f"kind IS NULL OR (kind = 'publish' AND size({_ROUTED}) = 0)"
     told = {"reasons": reasons(RULES), "silent": F.expr(silent), "facts": F.expr(_facts())}
     return events.withColumns(told).drop("payload")
 
@@ -132,12 +132,17 @@ _DEATHS = (
 
 _MESSAGE_ID = (
     "coalesce(nullif(message['message_id'], ''), concat('sha256:', sha2(concat_ws('\\u0000', payload, "
-    "to_json(array_sort(map_entries(map_filter(message, (k, v) -> k NOT IN ('headers', 'expiration'))))), "
+    "to_json(array_sort(map_entries(map_filter(message, "
+    "(k, v) -> k NOT IN ('headers', 'expiration', 'delivery_mode'))))), "
     "to_json(array_sort(map_entries(map_filter(message_headers, "
     f"(k, v) -> NOT (k RLIKE '^({BROKER_HEADERS})$')))))), 256)))"
 )
 """Where a publisher sets no ``message_id``: the hash of what it did set, the same at publish and delivery.
 Messages with equal properties and payload then count as one."""
+
+
+_ROUTED = "filter(head.routed_queues, q -> q IS NULL OR NOT startswith(q, 'amq.rabbitmq.reply-to'))"
+"""The queues that a publish reached: a direct reply goes to a channel, which no queue is."""
 
 
 def _facts() -> str:
@@ -161,7 +166,9 @@ def _facts() -> str:
         delivery=(
             "named_struct('time', time, 'event_id', event_id, 'claim_id', NULL, 'consumer', "
             "concat(head.connection, ' (', head.channel, ')'), "
-            "'broker_count', try_cast(message_headers['x-delivery-count'] AS bigint))"
+            # since 4.0 a message that was acquired shows both counts, or only the one it has
+            "'broker_count', coalesce(try_cast(message_headers['x-delivery-count'] AS bigint), "
+            "CASE WHEN message_headers['x-acquired-count'] IS NOT NULL THEN 0L END))"
         ),
     )
     outcome = {"queue": "queue", "message_id": "message_id", "created_at": created}
@@ -182,11 +189,12 @@ def _facts() -> str:
         death=(
             # the newest death comes first; only that one led to the queue it was read from
             "named_struct('time', d.time, 'event_id', event_id, 'reason', d.reason, 'dead_letter_queue', "
-            "CASE WHEN i = 0 THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count, 'told', time)"
+            "CASE WHEN i = 0 THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count, 'first', d.time, "
+            "'told', time)"
         ),
     )
     return (
-        f"CASE kind WHEN 'publish' THEN transform(head.routed_queues, q -> {posted})"
+        f"CASE kind WHEN 'publish' THEN transform({_ROUTED}, q -> {posted})"
         f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(transform(deaths, (d, i) -> {died}), array()))"
         f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned}) END"
     )
@@ -198,6 +206,12 @@ def argument(name: str, source: str = "head.arguments") -> str:
     return f"get(filter(transform({source}, a -> regexp_extract(a, '{pattern}', 1)), v -> v != ''), 0)"
 
 
+def setting(name: str) -> str:
+    """SQL for what a policy's ``definition`` says: a table of names and values, or Erlang terms as queue arguments."""
+    table, terms = (f"from_json(head.definition, '{kind}')" for kind in ("map<string,string>", "array<string>"))
+    return f"CASE WHEN startswith(head.definition, '{{') THEN {table}['{name}'] ELSE {argument(name, terms)} END"
+
+
 _QUEUE_TYPE = (
     f"CASE WHEN head.type = 'rabbit_quorum_queue' OR {argument('x-queue-type')} = 'quorum' THEN 'quorum'"
     f" WHEN {argument('x-queue-mode')} = 'lazy' THEN 'lazy'"
@@ -207,10 +221,7 @@ _QUEUE_TYPE = (
 
 def _vhost_policies(parsed: DataFrame) -> DataFrame:
     """What holds for more than one queue: policies by pattern, and the feature flag of the whole broker."""
-    limit, target, exchange = (
-        argument(name, source="head.definition")
-        for name in ("delivery-limit", "dead-letter-routing-key", "dead-letter-exchange")
-    )
+    limit, target, exchange = map(setting, ("delivery-limit", "dead-letter-routing-key", "dead-letter-exchange"))
     return rows_of(
         parsed,
         tables.QUEUE_POLICIES,

@@ -179,7 +179,9 @@ def _terms() -> dict:
     return {
         "claim_id": F.expr(
             "CASE WHEN kind IN ('claim', 'pop') THEN coalesce("
-            f"nullif(regexp_extract({first}.href, 'claim_id=([^&]+)', 1), ''), {first}.claim_id) END"
+            f"nullif(regexp_extract({first}.href, 'claim_id=([^&]+)', 1), ''), {first}.claim_id, "
+            # a store that pops without a claim (MongoDB's) names none
+            f"CASE WHEN {pop} THEN event_id END) END"
         ),
         "claim_limit": F.expr(f"CASE WHEN {pop} THEN try_cast(query_map['pop'] AS bigint) ELSE {limit} END"),
         # a pop is a claim of one second that is settled and released at once

@@ -17,6 +17,9 @@ from deadletter.patterns.profile import MIN_HEALTHY, facts, parent_of
 from deadletter.patterns.shape import WHOLE, shape
 
 HEALTHY = "looks healthy"
+UNSEEN = "payload not seen"
+ALIKE = (HEALTHY, UNSEEN)
+"""Keys that say nothing of what is wrong with a payload."""
 NO_PROFILE = "nothing healthy to compare with: "
 TOO_LONG = 2
 """Powers of two that a payload's length must lie above the longest usual ones."""
@@ -31,7 +34,8 @@ def deviations(
 ) -> DataFrame:
     """Add ``deviation_key`` (canonical, equal for messages that are wrong in the same way) and ``deviation``.
 
-    ``deviation`` is a list of sentences for people, empty where the payload looks healthy.
+    ``deviation`` is a list of sentences for people, empty where the payload looks healthy. Of a payload that no event
+    showed (null) nothing is said.
 
     >>> from deadletter.patterns.profile import profile
     >>> good = [('{"id": %d, "to": "a"}' % n,) for n in range(30)]
@@ -57,10 +61,13 @@ def deviations(
     incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col)))
     words = F.array_distinct(F.transform("_wrong", lambda w: w["key"]))
     key = F.when(F.size("_wrong") > 0, F.array_join(F.array_sort(words), "; ")).otherwise(HEALTHY)
+    key = F.when(F.col("_usual").isNull(), incomparable).otherwise(key)
+    seen = F.col(payload_col).isNotNull()
+    sentences = F.when(seen, F.transform("_wrong", lambda w: w["sentence"]))
     return wrong.select(
         *dead.columns,
-        F.when(F.col("_usual").isNull(), incomparable).otherwise(key).alias("deviation_key"),
-        F.coalesce(F.transform("_wrong", lambda w: w["sentence"]), F.array().cast("array<string>")).alias("deviation"),
+        F.when(seen, key).otherwise(UNSEEN).alias("deviation_key"),
+        F.coalesce(sentences, F.array().cast("array<string>")).alias("deviation"),
     )
 
 
@@ -81,6 +88,8 @@ def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> 
 def _wrong(said: Column, odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
     """All departures of one message that says ``said``, of which ``odd`` is not usual: ``array<struct<path, rank, key,
     sentence>>``."""
+    # what people use as keys can be somebody's address
+    odd = F.transform(odd, lambda f: f.withField("path", mask(f["path"], private_masks(masks))))
     broken = F.filter(odd, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE))
     whole = _told(broken, lambda f: (f["word"], F.concat(F.lit("the payload is "), f["word"])))
     inside = F.concat(_new(odd), _missing(said, usual), _other_kind(odd, usual), _other_value(odd, usual, masks))
@@ -117,10 +126,17 @@ def _other_value(odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
 
     def told(f: Column) -> tuple[Column, Column]:
         # the value goes into keys and reports: nobody's address or secret may travel with it
-        word = mask(f["word"], private_masks(masks))
+        word = _without_private(f["path"], f["word"], masks)
         return word, F.concat(f["path"], F.lit(" has a value that healthy messages do not have: "), word)
 
     return _told(values, told, rank=2, sign=" = ")
+
+
+def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Column:
+    """A value as people may see it: some are private by what they are, others by their key."""
+    key = F.regexp_extract(path, r"([^.\[\]]*)[\[\]]*$", 1)
+    told = mask(F.concat(F.lit('"'), key, F.lit('": "'), word, F.lit('"')), private_masks(masks))
+    return F.regexp_extract(told, r'(?s)^"[^"]*": "?(.*?)"?$', 1)
 
 
 def _encoding(odd: Column) -> Column:
