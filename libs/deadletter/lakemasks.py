@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.patterns.masking import load_masks
 from deadletter.patterns.masks import MASKS, Mask
@@ -20,9 +22,21 @@ def lake_masks(lake: Lake) -> tuple[Mask, ...]:
     return load_masks(own) if own.exists() else MASKS
 
 
+def _require_java(lake: Lake, path: str, rows: Sequence[Mask]) -> None:
+    """Raise :class:`UsageError` where Spark, whose regular expressions are Java's, cannot read what Python can."""
+    given = lake.spark.createDataFrame([(row.name, row.regex) for row in rows], "name STRING, regex STRING")
+    foreign = given.where("try_reflect('java.util.regex.Pattern', 'compile', regex) IS NULL").first()
+    if foreign:
+        raise UsageError(
+            f"masks file {path}: rule {foreign['name']!r}: the regex is none of Java's, by which Spark reads it; "
+            "a named group there is (?<name>...)"
+        )
+
+
 def adopt_masks(lake: Lake, path: str) -> None:
     """Make a file's rows the lake's own from now on; :class:`UsageError` where one cannot be used."""
     rows = load_masks(path)[: -len(MASKS)]
+    _require_java(lake, path, rows)
     text = json.dumps([{k: v for k, v in asdict(row).items() if k != "needs"} for row in rows], indent=2)
     with lake.lock():  # another run may be at work with the rows that are there
         Path(lake.folder).mkdir(parents=True, exist_ok=True)

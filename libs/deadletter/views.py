@@ -109,7 +109,7 @@ def differences(dead: DataFrame) -> DataFrame:
 
     ``difference, dead_letters, example`` (a message id); a payload can differ in several ways or in none.
     """
-    told = F.when(F.size("deviation") > 0, F.col("deviation")).otherwise(F.array(F.lit("looks healthy")))
+    told = F.when(F.size("deviation") > 0, F.col("deviation")).otherwise(F.array("deviation_key"))
     return (
         dead.select(F.explode(told).alias("difference"), "message_id")
         .groupBy("difference")
@@ -178,8 +178,10 @@ def previews(curve: DataFrame, up_to: int) -> DataFrame:
 
 
 def rows(df: DataFrame, most: int = 10_000) -> list[dict]:
-    """Up to ``most`` rows for a chart."""
-    return [row.asDict() for row in df.limit(most).collect()]
+    """Up to ``most`` rows for a chart; times as text in UTC, which a collected one is not."""
+    times = [f.name for f in df.schema if f.dataType.typeName() == "timestamp"]
+    shown = df.limit(most).withColumns({name: F.date_format(name, "yyyy-MM-dd HH:mm:ss") for name in times})
+    return [row.asDict() for row in shown.collect()]
 
 
 def _count() -> Column:

@@ -76,6 +76,12 @@ def test_the_report_hides_private_values_unless_told_otherwise(refused):
     assert "{half <email>" in hidden and "{half ann@example.org" in shown
 
 
+def test_the_reports_example_is_the_message_that_it_names(refused):
+    dead = {row["message_id"]: row["payload"] for row in refused.read(tables.DEAD_LETTERS).collect()}
+    shown = figures(refused, reveal=True).patterns
+    assert shown and [dead[row["example_id"]] for row in shown] == [row["example_payload"] for row in shown]
+
+
 def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
     """The folder's name and the parser are fixed: the lake becomes what it would have been without mistakes."""
     steps.run(lake, str(few_lines(tmp_path / "landing")), tell=quiet)

@@ -3,7 +3,7 @@ import json
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter.patterns.deviation import HEALTHY, NO_PROFILE, deviations
+from deadletter.patterns.deviation import HEALTHY, NO_PROFILE, UNSEEN, deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.profile import profile
 
@@ -57,7 +57,8 @@ KEYS = {
     "broken": "$ broken",
     "plain": "$ plain text",
     "list": "$ array",
-    "null": "$ empty",
+    "null": UNSEEN,
+    "nothing": "$ empty",
 }
 
 
@@ -86,6 +87,7 @@ def payloads():
         "plain": "hello",
         "list": "[1]",
         "null": None,
+        "nothing": "",
     }
 
 

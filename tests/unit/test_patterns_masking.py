@@ -63,6 +63,11 @@ def test_private_rows_alone_keep_the_rest_readable():
         ('{"full_name": "Ada Lo', '{"full_name": <name>'),
         ("{'token': 'a b', 'n': 1}", "{'token': <secret>, 'n': 1}"),
         ("api_key: 'a b", "api_key: <secret>"),
+        ("card_number=4111 1111 1111 1111 was refused", "card_number=<card> was refused"),
+        ("phone=+44 (0)20 7946 0958, id 7", "phone=<phone>, id 7"),
+        ('{"phone": ["020 7946 0958", "020 1"], "n": 1}', '{"phone": <phone>, "n": 1}'),
+        ('{"full_name": {"first": "Ada", "last": "Low"}, "n": 1}', '{"full_name": <name>, "n": 1}'),
+        ("customer_name=Ada Low not found", "customer_name=<name> not found"),
     ],
 )
 def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, masked):

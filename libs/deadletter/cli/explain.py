@@ -69,4 +69,4 @@ def death_lines(row: Mapping) -> Iterator[str]:
     if row["error"]:
         yield f"last error: {row['error']}"
     if row["pattern_id"]:
-        yield f"pattern {row['pattern_id']}: {'; '.join(row['deviation'] or ['its payload looks healthy'])}"
+        yield f"pattern {row['pattern_id']}: {'; '.join(row['deviation'] or [row['deviation_key']])}"

@@ -73,7 +73,10 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
 
     lake = open_lake(lake_root)
     name = triage.find(lake, pattern)
-    row = _plain(lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == name))[0]
+    rows = _plain(lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == name))
+    if not rows:
+        raise UsageError(f"pattern {name} has no dead letter now: its own, and those merged into it, are gone")
+    row = rows[0]
     if reveal:
         key = [F.col(part) == value for part, value in row["example"].items()]
         dead = lake.read(tables.DEAD_LETTERS).where(F.col("pattern_id") == name)

@@ -148,5 +148,5 @@ def _outcome(suite: Suite, rule: Rule, row: dict[str, Any], refused: bool) -> Ou
         count,
         f"{count:,} of {rows:,} rows" if rule.type != QUERY else f"{count:,} rows found",
         where=where,
-        refused=refused and rule.on_rows,
+        refused=refused and rule.on_rows and rule.critical,
     )

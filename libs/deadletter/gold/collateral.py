@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
-from deadletter.patterns.deviation import HEALTHY
+from deadletter.patterns.deviation import ALIKE, HEALTHY
 from deadletter.tables import MESSAGE_KEY
 
 MOST_NAMED = 10
@@ -27,9 +27,11 @@ def collateral(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     without any connection: the share of the queue's claims with poison, to the power of the claims.
     """
     healthy = (F.col("deviation_key") == HEALTHY) & F.col("error").isNull()
-    claimed = _claimed(facts, dead.select(*MESSAGE_KEY, "dead_lettered_at", "pattern_id", healthy.alias("healthy")))
+    faulty = ~F.col("deviation_key").isin(*ALIKE) | F.col("error").isNotNull()
+    told = dead.select(*MESSAGE_KEY, "dead_lettered_at", "pattern_id", healthy.alias("healthy"), faulty.alias("faulty"))
+    claimed = _claimed(facts, told)
     claim = ["system", "tenant", "queue", "claim_id"]
-    poison = F.when(~F.col("healthy"), F.struct("message_id", "pattern_id"))
+    poison = F.when(F.col("faulty"), F.struct("message_id", "pattern_id"))
     claims = claimed.groupBy(*claim).agg(
         F.slice(F.array_sort(F.collect_set(poison)), 1, MOST_NAMED).alias("poison"),
     )
@@ -59,7 +61,7 @@ def collateral(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 
 def _claimed(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Every claim of every message until its death: the message's key, ``claim_id``, ``healthy`` (true for a
-    message that did not die), ``pattern_id``."""
+    message that did not die), ``faulty``, ``pattern_id``."""
     grants = facts.state.select(*MESSAGE_KEY, F.explode("deliveries").alias("delivery")).select(
         *MESSAGE_KEY, "delivery.claim_id", "delivery.time"
     )

@@ -40,6 +40,9 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
     >>> held = standing(made)
     >>> held.merged, sorted(held.muted), held.split
     ({'a': 'c', 'b': 'c'}, ['b'], {'c': 'queue'})
+    >>> made = [{"pattern_id": "p", "action": "merge", "target": "x"}]
+    >>> standing([*made, {"pattern_id": "q", "action": "merge", "target": "r"}], {"q": "p", "r": "p"}).merged
+    {'p': 'x'}
     """
     resolved, muted, parents, split = {}, set(), {}, {}
     now = (names or {}).get
@@ -55,7 +58,9 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
             muted.discard(pattern)
         elif action == "merge":
             target = now(row["target"], row["target"])
-            if root(parents, target) != pattern:  # a circle would leave nobody
+            # by other parents than its own: two that were merged apart can be one pattern now
+            others = {name: parent for name, parent in parents.items() if name != pattern}
+            if root(others, target) != pattern:  # a circle would leave nobody
                 parents[pattern] = target
         elif row.get("along"):
             split[pattern] = row["along"]

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.decisions import ALONG, Decisions
 from deadletter.patterns.linking import pattern_id
+from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY
 
 ORDER = ("dead_lettered_at", *MESSAGE_KEY)
@@ -72,11 +73,14 @@ def _without_current(names: DataFrame, dead: DataFrame) -> DataFrame:
     return names.join(F.broadcast(current), "alias", "left_anti")
 
 
-def decided(dead: DataFrame, decisions: Decisions) -> DataFrame:
-    """Split and merge patterns as people decided, and add ``part_of``. Every dead letter keeps one pattern."""
+def decided(dead: DataFrame, decisions: Decisions, stage: Stage = as_it_is) -> DataFrame:
+    """Split and merge patterns as people decided, and add ``part_of``. Every dead letter keeps one pattern.
+
+    Splits are made in the order in which they were decided: a part can be split again. ``stage`` keeps each.
+    """
     dead = dead.withColumn("part_of", F.lit(None).cast("string"))
-    for pattern, along in sorted(decisions.split.items()):
-        dead = _split(dead, pattern, along)
+    for pattern, along in decisions.split.items():
+        dead = stage(_split(dead, pattern, along))
     if not decisions.merged:
         return dead
     merged = F.create_map(*[F.lit(part) for pair in sorted(decisions.merged.items()) for part in pair])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.patterns.deviation import HEALTHY
+from deadletter.patterns.deviation import ALIKE
 from deadletter.patterns.grouping import add_signature, group_texts
 from deadletter.patterns.masks import MASKS, Mask
 
@@ -75,6 +75,6 @@ def _linked(told: DataFrame) -> DataFrame:
     of_deviation = F.sum("count").over(Window.partitionBy("deviation_key"))
     return (
         pairs.withColumn("share", F.col("count") / F.greatest(of_error, of_deviation))
-        .where((F.col("share") >= TOGETHER) & (F.col("deviation_key") != HEALTHY))
+        .where((F.col("share") >= TOGETHER) & ~F.col("deviation_key").isin(*ALIKE))
         .select("error_template", "deviation_key", F.lit(True).alias("linked"))
     )

@@ -58,6 +58,8 @@ def _user_mask(path: str | Path, place: int, row: object) -> Mask:
         raise UsageError(f"masks file {path}: rule {row['name']!r}: the regex matches the empty text")
     if not re.fullmatch(r"(?:\$1)?<[a-z_]+>", placeholder):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: a placeholder looks like <word> or $1<word>")
+    if "$1" in placeholder and not compiled.groups:
+        raise UsageError(f"masks file {path}: rule {row['name']!r}: $1 is a group that the regex does not have")
     return Mask(row["name"], row["regex"], placeholder, row.get("why", ""), bool(row.get("private", False)))
 
 

@@ -36,7 +36,18 @@ def _quoted(depth: int) -> str:
     return f'{before_quote}"(?:[^"\\\\]|{escaped})++(?:{before_quote}")?'
 
 
-VALUE = "(?:" + "|".join(map(_quoted, range(3))) + r"|'[^']++'|'(?:[^'\"\\]|\\[^\"\\])++|(?!\\++[\"'])" + BARE + "++)"
+def _value(bare: str) -> str:
+    """What follows a key: a text in quotes, a list or an object that begins with one, or a ``bare`` text."""
+    quoted = [*map(_quoted, range(3)), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
+    gathered = [r"\[(?= ?\\{0,3}[\"'0-9+])[^\]]*+\]?", r"\{(?= ?\\{0,3}[\"'])[^}]*+\}?"]
+    return "(?:" + "|".join([*quoted, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
+
+
+VALUE = _value(BARE + "++")
+NAME = _value(BARE + r"++(?: [A-Z\u00C0-\u017F][A-Za-z\u00C0-\u017F'-]*+){0,3}+")
+"""A value that may go on with further words in capitals."""
+NUMBER = r"(?:[+(]{0,2}[0-9]++(?:[ .()/-]{1,2}[0-9]++)*+(?![A-Za-z0-9])|" + VALUE + ")"
+"""A value that may be groups of digits."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,7 @@ PRIVATE = (
     ),
     Mask(
         "person",
-        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)" + KEY_END + ")" + VALUE,
+        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)" + KEY_END + ")" + NAME,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
@@ -121,7 +132,7 @@ PRIVATE = (
     ),
     Mask(
         "dial",
-        "((?i:phone|mobile|msisdn)(?i:_?(?:no|number))?" + KEY_END + ")" + VALUE,
+        "((?i:phone|mobile|msisdn)(?i:_?(?:no|number))?" + KEY_END + ")" + NUMBER,
         "$1<phone>",
         'a phone number, where a key says so: "phone": "020 7946 0958"',
         True,
@@ -129,7 +140,7 @@ PRIVATE = (
     ),
     Mask(
         "payment",
-        "((?i:card_?(?:no|number)|cvv|cvc|iban)" + KEY_END + ")" + VALUE,
+        "((?i:card_?(?:no|number)|cvv|cvc|iban)" + KEY_END + ")" + NUMBER,
         "$1<card>",
         "a card or account, where a key says so: card_number=4111",
         True,

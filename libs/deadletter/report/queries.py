@@ -132,18 +132,12 @@ def _patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
         lake.read(tables.POISON_PATTERNS)
         .orderBy(F.desc("dead_letters"), "pattern_id")
         .limit(MOST_PATTERNS)
-        .withColumn("example_id", F.get("example_message_ids", F.lit(0)))
+        .withColumn("example_id", F.col("example.message_id"))
     )
     if not reveal:
         return top
-    shown = dead.groupBy("pattern_id", F.col("message_id").alias("example_id")).agg(
-        F.min("payload").alias("example_payload")
-    )
-    return (
-        top.drop("example_payload")
-        .join(shown, ["pattern_id", "example_id"], "left")
-        .orderBy(F.desc("dead_letters"), "pattern_id")
-    )
+    shown = dead.select(F.struct(*tables.MESSAGE_KEY).alias("example"), F.col("payload").alias("example_payload"))
+    return top.drop("example_payload").join(shown, "example", "left").orderBy(F.desc("dead_letters"), "pattern_id")
 
 
 def _health(lake: Lake) -> DataFrame:

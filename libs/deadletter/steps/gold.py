@@ -242,7 +242,7 @@ def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, 
     found = stage(grouped(own, run.masks))
     names = stage(former_ids(run.lake, found))
     decisions = standing_decisions(run.lake, names, run.as_of)
-    named = stage(decided(found, decisions))
+    named = stage(decided(found, decisions, stage))
     told = named.where(run.scope.inside).select(*MESSAGE_KEY, "pattern_id", "signature")
     dead = stage(signed.drop("signature").join(told, list(MESSAGE_KEY)).select(*tables.DEAD_LETTERS.column_names))
     return dead, named, names, decisions
