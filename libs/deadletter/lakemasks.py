@@ -29,7 +29,7 @@ def _require_java(lake: Lake, path: str, rows: Sequence[Mask]) -> None:
     if foreign:
         raise UsageError(
             f"masks file {path}: rule {foreign['name']!r}: the regex is none of Java's, by which Spark reads it; "
-            "a named group there is (?<name>...)"
+            "a group there has no name"
         )
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
-from deadletter.gold.facts import each
+from deadletter.gold.facts import dated, each
 from deadletter.gold.scope import affected
 from deadletter.lake import Lake, from_micros
 from deadletter.parallel import together
@@ -67,9 +67,10 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     found, links = together([places.collect, partial(dead_letter_links, lake)])
     # no fact of another queue says anything of it, but of those that its queues' dead letters link them with
     facts = each(facts_at(lake, as_of, affected(map(tuple, found), links)), held_if_few)
+    told = facts.state.where(mine).withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
     moments = [
         Moment(from_micros(row["micros"]), row["place"], row["what"], row["event_id"])
-        for row in _moments(facts.state.where(mine), facts.policies).collect()
+        for row in _moments(told, facts.policies).collect()
     ]
     if not moments:
         raise UsageError(f"no event until {as_of.isoformat()} names a message {message_id}")

@@ -118,6 +118,7 @@ ZAQAR = {
     "a number": (b"42", "quarantine not_json"),
     "two events on a line": (text(post(46)) + text(post(47)), "quarantine not_json"),
     "an event and what a writer left": (text(post(48)) + b" ]", "quarantine not_json"),
+    "a brace too many, and another event": (text(post(50)) + b"} " + text(post(51)), "quarantine not_json"),
     "JSON bomb: 10,000 deep body": (
         text(post(4)).replace(b'"x"', nested(DEEP)),
         "quarantine not_json",
@@ -408,6 +409,10 @@ PULSAR = {
     "SQL in a topic's name": (
         text(pulsar("send", 3, topic="persistent://broken/default/x'; DROP TABLE t; --")),
         "rule: Pulsar allows the name; no name ever becomes a path or SQL",
+    ),
+    "retry count below 0": (
+        text(pulsar("receive", 8, topic=f"{TOPIC}-s-RETRY", properties=origin(RECONSUMETIMES="-5"))),
+        "quarantine bad_redelivery_count",
     ),
     "id of a chunked message": (
         text(pulsar("acknowledge", message_id="(9,6,-1,-1);(9,8,-1,-1)")),

@@ -78,8 +78,12 @@ def test_the_report_hides_private_values_unless_told_otherwise(refused):
 
 def test_the_reports_example_is_the_message_that_it_names(refused):
     dead = {row["message_id"]: row["payload"] for row in refused.read(tables.DEAD_LETTERS).collect()}
-    shown = figures(refused, reveal=True).patterns
-    assert shown and [dead[row["example_id"]] for row in shown] == [row["example_payload"] for row in shown]
+    shown = {reveal: figures(refused, reveal).patterns for reveal in (False, True)}
+    assert shown[True] and [dead[row["example_id"]] for row in shown[True]] == [
+        row["example_payload"] for row in shown[True]
+    ]
+    named = {row["pattern_id"]: row["example"] for row in refused.read(tables.POISON_PATTERNS).collect()}
+    assert all(row["example_id"] == named[row["pattern_id"]]["message_id"] for row in shown[False])
 
 
 def test_everything_released_after_its_fix(lake, small_lake, tmp_path):

@@ -68,6 +68,8 @@ def test_private_rows_alone_keep_the_rest_readable():
         ('{"phone": ["020 7946 0958", "020 1"], "n": 1}', '{"phone": <phone>, "n": 1}'),
         ('{"full_name": {"first": "Ada", "last": "Low"}, "n": 1}', '{"full_name": <name>, "n": 1}'),
         ("customer_name=Ada Low not found", "customer_name=<name> not found"),
+        ("customer_name=ada ValueError: bad", "customer_name=<name> ValueError: bad"),
+        ("phone=5551234 2026-11-20 is late", "phone=<phone> 2026-11-20 is late"),
     ],
 )
 def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, masked):

@@ -108,7 +108,7 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
         .withColumns(
             {
                 "max_deliveries": F.when(limited, F.col("policy.max_deliveries")),
-                "deliveries_left": F.when(limited, allowed - F.col("claim_count")),
+                "deliveries_left": F.when(limited, F.try_subtract(allowed, F.col("claim_count"))),
                 "posted_at": F.col("posted.time"),
                 "last_delivery_at": F.try_element_at("deliveries", F.lit(-1))["time"],
                 "error": last_error(F.col("failures")),

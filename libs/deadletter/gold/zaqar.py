@@ -219,6 +219,7 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts) -> Dat
         F.col("queue").alias("dead_letter_queue"),
         "message_id",
         F.col("settled.time").alias("deleted_there"),
+        F.col("deliveries").alias("granted_there"),
     )
     here = lives.select(
         "tenant",
@@ -233,7 +234,7 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts) -> Dat
     died = F.timestamp_micros("died")
     deletions = [F.when(F.col(name) > died, F.col(name)) for name in ("deleted", "deleted_there")]
     expires = F.timestamp_micros("expires")
-    emptied = emptied_after(F.col("target_policies"), died)
+    emptied = emptied_after(F.col("target_policies"), last_sign(died, F.col("granted_there")))
     emptied = F.when(emptied < expires, emptied)
     joins = [
         (here, ["tenant", "queue", "message_id"]),

@@ -96,7 +96,7 @@ def read_shaped_envelope(
     return _with_envelope(lines, whole, _unless_odd("captured_at"), columns).drop("line", "odd")
 
 
-_WHOLE = "read._corrupt IS NULL"
+_WHOLE = "read._corrupt IS NULL AND read.`end` IS NOT NULL"
 
 
 def _read(text: str, types: Mapping[str, str]) -> Column:
@@ -106,8 +106,8 @@ def _read(text: str, types: Mapping[str, str]) -> Column:
     line, such as a second event whose line feed is missing, is a fault.
     """
     named = ", ".join(f"`{name}` {kind}" for name, kind in sorted(({"captured_at": "string"} | types).items()))
-    schema = f"event struct<{named}>, _corrupt string"
-    inside = F.concat(F.lit('{"event":'), text, F.lit("}"))
+    schema = f"event struct<{named}>, `end` boolean, _corrupt string"
+    inside = F.concat(F.lit('{"event":'), text, F.lit(',"end":true}'))
     return F.from_json(inside, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
 
 

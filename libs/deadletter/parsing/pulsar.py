@@ -49,8 +49,9 @@ RULES = ENVELOPE_RULES | {
     "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC": (
         "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
     ),
-    "bad_redelivery_count: redelivery_count is not a whole number from 0": (
+    "bad_redelivery_count: redelivery_count, or a retry's RECONSUMETIMES, is not a whole number from 0": (
         "kind = 'receive' AND NOT coalesce(try_cast(redelivery_count AS bigint) >= 0, false)"
+        " OR retried AND NOT coalesce(try_cast(property_map['RECONSUMETIMES'] AS bigint) >= 0, false)"
     ),
     "bad_publish_timestamp: publish_timestamp is not in milliseconds since 1970, from 2000 to 9999": (
         "kind IN ('receive', 'dead_letter') AND published IS NULL"
@@ -175,7 +176,7 @@ def _facts() -> str:
 
 def facts(parsed: DataFrame) -> Facts:
     """The facts of parsed operations."""
-    named = full_name("policy['deadLetterTopic']")
+    named = whole_topic(full_name("policy['deadLetterTopic']"))
     policies = rows_of(
         parsed,
         tables.QUEUE_POLICIES,

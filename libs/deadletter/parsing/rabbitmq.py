@@ -120,9 +120,8 @@ def parse(bronze: DataFrame) -> DataFrame:
         "message_headers", F.expr("coalesce(from_json(message['headers'], 'map<string,string>'), map())")
     ).withColumn("x_death", F.expr("message_headers['x-death']"))
     events = events.withColumn("deaths", F.expr(_DEATHS)).withColumn("message_id", F.expr(_MESSAGE_ID))
-    silent = f"kind IS NULL OR (kind = 'publish' AND size({_ROUTED}) = 0)"
-    told = {"reasons": reasons(RULES), "silent": F.expr(silent), "facts": F.expr(_facts())}
-    return events.withColumns(told).drop("payload")
+    events = events.withColumn("silent", F.expr(_SILENT))
+    return events.withColumns({"reasons": reasons(RULES), "facts": F.expr(_facts())}).drop("payload")
 
 
 _DEATHS = (
@@ -141,8 +140,10 @@ _MESSAGE_ID = (
 Messages with equal properties and payload then count as one."""
 
 
-_ROUTED = "filter(head.routed_queues, q -> q IS NULL OR NOT startswith(q, 'amq.rabbitmq.reply-to'))"
-"""The queues that a publish reached: a direct reply goes to a channel, which no queue is."""
+_REPLY = "startswith({}, 'amq.rabbitmq.reply-to')"
+"""A direct reply goes to a channel, which no queue is."""
+_ROUTED = f"filter(head.routed_queues, q -> q IS NULL OR NOT {_REPLY.format('q')})"
+_SILENT = f"kind IS NULL OR kind = 'publish' AND size({_ROUTED}) = 0 OR kind = 'deliver' AND {_REPLY.format('queue')}"
 
 
 def _facts() -> str:
@@ -166,7 +167,7 @@ def _facts() -> str:
         delivery=(
             "named_struct('time', time, 'event_id', event_id, 'claim_id', NULL, 'consumer', "
             "concat(head.connection, ' (', head.channel, ')'), "
-            # since 4.0 a message that was acquired shows both counts, or only the one it has
+            # since 4.3 a message that was only returned on purpose shows how often it was acquired, and no count
             "'broker_count', coalesce(try_cast(message_headers['x-delivery-count'] AS bigint), "
             "CASE WHEN message_headers['x-acquired-count'] IS NOT NULL THEN 0L END))"
         ),
@@ -194,9 +195,9 @@ def _facts() -> str:
         ),
     )
     return (
-        f"CASE kind WHEN 'publish' THEN transform({_ROUTED}, q -> {posted})"
+        f"CASE WHEN silent THEN array() ELSE CASE kind WHEN 'publish' THEN transform({_ROUTED}, q -> {posted})"
         f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(transform(deaths, (d, i) -> {died}), array()))"
-        f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned}) END"
+        f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned}) END END"
     )
 
 

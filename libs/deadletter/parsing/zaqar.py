@@ -62,7 +62,7 @@ KINDS = {
 RULES = ENVELOPE_RULES | {
     "no_method: method is missing": "readable AND method IS NULL",
     "unknown_method: method is not one of the API's": (
-        "readable AND method NOT IN ('GET', 'HEAD', 'OPTIONS', 'PUT', 'POST', 'PATCH', 'DELETE')"
+        f"readable AND {ACCEPTED} AND method NOT IN ('GET', 'HEAD', 'OPTIONS', 'PUT', 'POST', 'PATCH', 'DELETE')"
     ),
     "no_path: path is missing": "readable AND path IS NULL",
     "unknown_path: path is not one of the messaging API's": (

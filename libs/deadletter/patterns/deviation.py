@@ -58,7 +58,7 @@ def deviations(
         .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_usual"), masks))
         .withColumn("_wrong", _top_most(F.col("_wrong")))
     )
-    incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col)))
+    incomparable = F.concat(F.lit(NO_PROFILE), _without_addresses(shape(F.col(payload_col))))
     words = F.array_distinct(F.transform("_wrong", lambda w: w["key"]))
     key = F.when(F.size("_wrong") > 0, F.array_join(F.array_sort(words), "; ")).otherwise(HEALTHY)
     key = F.when(F.col("_usual").isNull(), incomparable).otherwise(key)
@@ -88,8 +88,6 @@ def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> 
 def _wrong(said: Column, odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
     """All departures of one message that says ``said``, of which ``odd`` is not usual: ``array<struct<path, rank, key,
     sentence>>``."""
-    # what people use as keys can be somebody's address
-    odd = F.transform(odd, lambda f: f.withField("path", mask(f["path"], private_masks(masks))))
     broken = F.filter(odd, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE))
     whole = _told(broken, lambda f: (f["word"], F.concat(F.lit("the payload is "), f["word"])))
     inside = F.concat(_new(odd), _missing(said, usual), _other_kind(odd, usual), _other_value(odd, usual, masks))
@@ -132,6 +130,11 @@ def _other_value(odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
     return _told(values, told, rank=2, sign=" = ")
 
 
+def _without_addresses(path: Column) -> Column:
+    """Paths as people may see them: what is used as a key can be somebody's address. ``@attributes`` is none."""
+    return F.regexp_replace(path, r"[^.@\[\]\s,;]+@[^\[\]\s,;]*", "<email>")
+
+
 def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Column:
     """A value as people may see it: some are private by what they are, others by their key."""
     key = F.regexp_extract(path, r"([^.\[\]]*)[\[\]]*$", 1)
@@ -155,8 +158,8 @@ def _told(found: Column, tell: Callable[[Column], tuple[Column, Column]], rank: 
     """Turn facts into ``struct<path, rank, key, sentence>``; of one path only the lowest rank is kept."""
 
     def one(fact: Column) -> Column:
-        word, sentence = tell(fact)
-        key = F.concat(fact["path"], F.lit(sign), word)
+        word, sentence = tell(fact.withField("path", _without_addresses(fact["path"])))
+        key = F.concat(_without_addresses(fact["path"]), F.lit(sign), word)
         return F.struct(
             fact["path"].alias("path"),
             F.lit(rank).alias("rank"),

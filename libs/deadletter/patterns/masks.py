@@ -39,14 +39,17 @@ def _quoted(depth: int) -> str:
 def _value(bare: str) -> str:
     """What follows a key: a text in quotes, a list or an object that begins with one, or a ``bare`` text."""
     quoted = [*map(_quoted, range(3)), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
-    gathered = [r"\[(?= ?\\{0,3}[\"'0-9+])[^\]]*+\]?", r"\{(?= ?\\{0,3}[\"'])[^}]*+\}?"]
+    gathered = [r"\[(?= ?\\{0,3}[\"'])[^\]]*+\]?", r"\[[0-9+][^\]]*+\]", r"\{(?= ?\\{0,3}[\"'])[^}]*+\}?"]
     return "(?:" + "|".join([*quoted, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
 
 
 VALUE = _value(BARE + "++")
-NAME = _value(BARE + r"++(?: [A-Z\u00C0-\u017F][A-Za-z\u00C0-\u017F'-]*+){0,3}+")
-"""A value that may go on with further words in capitals."""
-NUMBER = r"(?:[+(]{0,2}[0-9]++(?:[ .()/-]{1,2}[0-9]++)*+(?![A-Za-z0-9])|" + VALUE + ")"
+NAME = _value(
+    BARE + r"++(?: (?![A-Za-z]{0,64}(?:Error|Exception|Fault|Failure|Timeout))"
+    r"[A-Z\u00C0-\u017F][A-Za-z\u00C0-\u017F'-]*+(?!:)){0,3}+"
+)
+"""A value that may go on with further words in capitals, but for what is an error's name."""
+NUMBER = r"(?:[+(]{0,2}[0-9]++(?:[ .()/-]{1,2}(?![0-9]{4}-[0-9]{2}-)[0-9]++)*+(?![A-Za-z0-9])|" + VALUE + ")"
 """A value that may be groups of digits."""
 
 
