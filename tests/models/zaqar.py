@@ -1,7 +1,8 @@
 """Zaqar as its two documents and the notes on the real server describe it: plain Python, one event after another.
 
 ``Store("document")`` takes only free messages and lets ``_dead_letter_queue_messages_ttl`` count; ``Store("redis")``
-has the habits of the real store (double claims, delays overtaken, lifetimes that begin again).
+has the habits of the real store (double claims, delays overtaken, lifetimes that begin again); ``Store("mongodb")``
+looks for a message by its queue and its claim, and whatever writes a claim down without counting it writes 0.
 """
 
 import json
@@ -47,7 +48,7 @@ class Store:
     """One project's queues, and what a tap in front of the server writes down."""
 
     def __init__(self, habits, project, chance):
-        self.redis = habits == "redis"
+        self.redis, self.mongo = habits == "redis", habits == "mongodb"
         self.project, self.chance = project, chance
         self.policies, self.messages, self.claims, self.events = {}, [], {}, []
         self.flavors, self.pools = {}, {}  # flavor -> pools, queue -> pools
@@ -161,8 +162,9 @@ class Store:
 
     def hold(self, message, now, claim_id, ttl, grace, renewal=False):
         message.claim, message.claim_end = claim_id, whole(now) + ttl * SECOND
-        # the server also keeps a message that a renewal ends together with
-        if message.expires < message.claim_end or (renewal and message.expires == message.claim_end):
+        # the server also keeps a message that a renewal ends together with, but not in MongoDB
+        together = renewal and not self.mongo and message.expires == message.claim_end
+        if message.expires < message.claim_end or together:
             message.ttl, message.expires = ttl + grace, message.claim_end + grace * SECOND
 
     def let_live(self, message, now):
@@ -192,7 +194,7 @@ class Store:
                 self.move(message, now, policy)
                 moved.append(message)
             else:
-                message.count += counting
+                message.count = 0 if self.mongo and not counting else message.count + counting
                 message.granted.setdefault(queue, []).append(now)
                 granted.append(message)
         claim = Claim(claim_id, queue, whole(now) + ttl * SECOND, bool(granted), granted + moved)
@@ -203,7 +205,7 @@ class Store:
         life = policy.get("_dead_letter_queue_messages_ttl")
         if life:
             message.ttl = life
-            if not self.redis:
+            if not self.redis and not self.mongo:
                 message.expires = whole(now) + life * SECOND
         message.deaths.append(
             {
@@ -233,51 +235,79 @@ class Store:
         self.tell(now, "POST", f"{queue}/claims", 201 if granted else 204, {"limit": limit}, request, response)
         return claim if granted else None
 
+    def unclaimed(self, now, queue, limit):
+        """What MongoDB's pop finds: delays, limits and counts are nothing to it."""
+        there = [m for m in self.lying_in(queue) if self.lives(m, now)]
+        found = [m for m in there if m.claim is None or m.claim_end <= whole(now)][:limit]
+        for message in found:
+            message.early |= message.delay_until > whole(now) and not message.granted.get(queue)
+            message.granted.setdefault(queue, []).append(now)
+        return found
+
     def pop(self, now, queue, limit):
-        claim, granted = self.take(now, queue, limit, 1, 0)
+        claim = None
+        if self.mongo:
+            granted = self.unclaimed(now, queue, limit)
+        else:
+            claim, granted = self.take(now, queue, limit, 1, 0)
         shown = [
-            {"id": m.id, "age": (now - m.posted) // SECOND, "ttl": m.ttl, "body": m.body, "claim_id": claim.id}
+            {"id": m.id, "age": (now - m.posted) // SECOND, "ttl": m.ttl, "body": m.body}
+            | {"claim_id": claim.id if claim else m.claim}  # MongoDB shows the claim that ran out
             for m in granted
         ]
         for message in granted:
             message.gone = ("settled", now)
-        if granted:
+        if granted and claim:
             self.free_all(claim, now)
         self.tell(
             now, "DELETE", f"{queue}/messages", 200 if granted else 204, {"pop": limit},
             response={"messages": shown} if granted else None,
         )  # fmt: skip
 
+    def reached(self, now, claim):
+        """What a renewal or release of the claim finds."""
+        there = [m for m in claim.taken if not m.gone and self.lives(m, now)]
+        if self.redis:  # a double claim's second holder is overruled by the first one's renewal
+            return there
+        # a moved message keeps its claim, but MongoDB looks in the queue where it was taken
+        return [m for m in there if m.claim == claim.id and (not self.mongo or m.queue == claim.queue)]
+
     def renew(self, now, claim, ttl, grace):
         over = claim.released or claim.end <= whole(now)
+        if self.mongo:  # a claim is what its messages say
+            over = not any(message.claim_end > whole(now) for message in self.reached(now, claim))
         if not over:
             claim.end = whole(now) + ttl * SECOND
-            for message in claim.taken:
-                # a double claim's second holder is overruled by the first one's renewal
-                if not message.gone and self.lives(message, now) and (self.redis or message.claim == claim.id):
-                    self.hold(message, now, claim.id, ttl, grace, renewal=True)
-                    self.let_live(message, now)
+            for message in self.reached(now, claim):
+                self.hold(message, now, claim.id, ttl, grace, renewal=True)
+                self.let_live(message, now)
+                message.count = 0 if self.mongo else message.count
         status = 404 if over else 204
         self.tell(now, "PATCH", f"{claim.queue}/claims/{claim.id}", status, request={"ttl": ttl, "grace": grace})
 
     def release(self, now, claim):
-        if not claim.released and claim.end > whole(now):
+        if self.mongo or (not claim.released and claim.end > whole(now)):  # MongoDB does not ask when it ended
             self.free_all(claim, now)
         self.tell(now, "DELETE", f"{claim.queue}/claims/{claim.id}", 204)
 
     def free_all(self, claim, now):
         claim.released = True
-        for message in claim.taken:
-            if not message.gone and self.lives(message, now) and (self.redis or message.claim == claim.id):
-                message.claim, message.claim_end = None, 0
-                self.let_live(message, now)
+        for message in self.reached(now, claim):
+            message.claim, message.claim_end = None, 0
+            self.let_live(message, now)
+            message.count = 0 if self.mongo else message.count
 
     def delete(self, now, message, queue, claim):
-        """A worker deletes what it claimed; only the holder of a running claim may."""
+        """A worker deletes what it claimed; only the holder of a running claim may. In MongoDB the last holder may,
+        too, and a message that was moved away counts as deleted already."""
         there = not message.gone and message.queue == queue and self.lives(message, now)
         held = message.claim is not None and message.claim_end > whole(now)
-        if not there:
+        if self.mongo and message.queue != queue:
+            status = 204
+        elif not there:
             status = 404
+        elif self.mongo and message.claim == claim.id:
+            status, message.gone = 204, ("settled", now)
         elif not held:
             status = 400
         elif message.claim != claim.id:
@@ -319,7 +349,7 @@ class Store:
                 if unseen and not any(death["queue"] == queue for death in m.deaths):
                     continue
                 row = {"granted": len(m.granted.get(queue, [])), "status": self.status(m, queue, now), "death": None}
-                row |= {"unseen": unseen, "payload": m.body}
+                row |= {"unseen": unseen, "payload": m.body, "count": m.count if queue == m.queue else None}
                 row |= {"claimed_while_delayed": m.early} if queue == m.origin else {}
                 row |= {"never_claimable": m.never} if queue == m.origin else {}
                 for death in m.deaths:
@@ -364,7 +394,7 @@ def history(chance, project, habits, size, cut):
         now += 2
     # a dead letter queue of the dead letter queue: not supported, yet a claim there moves messages on
     second = {"_max_claim_count": chance.randint(1, 3), "_dead_letter_queue": "q-dead"}
-    second = second if habits == "document" and chance.random() < 0.3 else {}
+    second = second if habits != "redis" and chance.random() < 0.3 else {}
     if chance.random() < 0.9:
         store.put(now, "q-dlq", **second, **({"_flavor": "slow"} if pooled else {}))
     now += 1 + chance.randrange(SECOND)
@@ -413,7 +443,7 @@ def history(chance, project, habits, size, cut):
             if chance.random() < 0.3:
                 change["_dead_letter_queue_messages_ttl"] = chance.choice((None, 60, 600))
             if delayed and chance.random() < 0.3:
-                change["_default_message_delay"] = chance.choice((0, 10))
+                change["_default_message_delay"] = 10 if habits == "mongodb" else chance.choice((0, 10))
             if "q" in store.policies:
                 store.patch(now, "q", **change)
         elif what < 0.88:

@@ -261,7 +261,7 @@ ZAQAR = {
     "pool made": (text(zaqar("PUT", "/v2/pools/a", 201, {"weight": 1})), "silent: says nothing of a queue"),
     "refused by the broker": (text(post(45, status=503, response=None)), "silent: only what the broker granted counts"),
     "listing of messages": (text(zaqar("GET", status=200)), "silent: says nothing of a message's life"),
-    "refused queue name": (text(post(49, path="/v2/queues/a.b/messages", status=400)), "silent: nothing came of it"),
+    "refused queue name": (text(post(49, path="/v2/queues/a b/messages", status=400)), "silent: nothing came of it"),
     "probe without a tenant": (text(zaqar("GET", "/v2/ping", 204, project_id=None)), "silent: nothing came of it"),
     "versions of the API": (text(zaqar("GET", "/", 300, project_id=None)), "silent: nothing came of it"),
     "subscription confirmed": (

@@ -10,10 +10,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter import steps, tables
+from deadletter.gold.at_risk import OPEN, receivable, waiting
 from deadletter.gold.dead_letters import all_deaths
+from deadletter.gold.discrepancies import discrepancies
 from deadletter.lake import Lake
 from deadletter.replay import facts_at, status_at
-from deadletter.rules.zaqar_store import DOCUMENT, REDIS
+from deadletter.rules.zaqar_store import DOCUMENT, MONGODB, REDIS, STORES
 from tests.models import pulsar, rabbitmq, zaqar
 from tests.models.clock import SECOND, START, iso
 from tests.pipelines.conftest import quiet
@@ -21,7 +23,7 @@ from tests.pipelines.conftest import quiet
 SEED = int(os.environ.get("DEADLETTER_SEED", "4"))
 MESSAGES = int(os.environ.get("DEADLETTER_HISTORIES", "20000"))
 CUT = 150
-SHARES = {"document": 0.45, "redis": 0.15, "rabbitmq": 0.2, "pulsar": 0.2}
+SHARES = {"document": 0.45, "redis": 0.15, "rabbitmq": 0.2, "pulsar": 0.2, "mongodb": 0.1}
 FIELDS = ("dead_letter_queue", "reason", "claim_count", "max_deliveries", "posted_at", "died", "removed_at", "cause")
 
 
@@ -44,7 +46,7 @@ def generate(seed, messages):
             number, size = number + 1, min(left, chance.randint(15, 60))
             left -= size
             own, tenant = random.Random(f"{seed}-{kind}-{number}"), f"{kind}-{number}"
-            if kind in ("document", "redis"):
+            if kind in STORES:
                 events, truth_at_cut, truth = zaqar.history(own, tenant, kind, size, CUT)
                 cut |= truth_at_cut
             elif kind == "rabbitmq":
@@ -53,7 +55,7 @@ def generate(seed, messages):
             else:
                 events, truth = pulsar.history(own, f"public/{tenant}", size, number)
                 cut |= truth(START + CUT * SECOND)
-            lines.setdefault("zaqar" if kind in ("document", "redis") else kind, []).extend(events)
+            lines.setdefault("zaqar" if kind in STORES else kind, []).extend(events)
             functions.append(truth)
     end = max(line.split('"captured_at": "')[1][:26] for part in lines.values() for line in part)
     end = int((datetime.fromisoformat(end + "+00:00") - datetime.fromtimestamp(0, UTC)) / timedelta(microseconds=1))
@@ -134,15 +136,36 @@ def test_payloads_of_first_and_second_deaths(lake, histories):
     assert have == want
 
 
-def test_dead_letters_with_the_redis_store(lake, histories):
+@pytest.mark.parametrize("habits", [REDIS, MONGODB], ids=lambda habits: habits.name)
+def test_dead_letters_with_a_stores_habits(lake, histories, habits):
     facts = facts_at(lake, time(histories.end))
-    assert_same_deaths(dead_rows(all_deaths(facts, REDIS)), histories.at_end, "redis")
+    assert_same_deaths(dead_rows(all_deaths(facts, habits)), histories.at_end, habits.name)
+
+
+def test_what_mongodb_counts(lake, histories):
+    facts = facts_at(lake, time(histories.end))
+    dead = all_deaths(facts, MONGODB, lake.stage, ["zaqar"])
+    found = receivable(waiting(facts, dead, MONGODB), facts, dead, MONGODB).where("tenant LIKE 'mongodb-%'")
+    have = {tuple(row[:4]): row[4] for row in found.select(*tables.MESSAGE_KEY[1:], "claim_count").collect()}
+    want = {
+        key: row["count"]
+        for key, row in histories.at_end.items()
+        if of_kind(key, "mongodb") and key[1] == "q" and row["status"] in OPEN
+    }
+    assert have == want and max(want.values()) > 1
+    denied = discrepancies(facts, dead, MONGODB).where("kind = 'should_have_been_moved'")
+    assert denied.where("tenant LIKE 'mongodb-%'").isEmpty()
+
+
+def kinds_in(habits):
+    """The kinds of histories that these habits are for: other brokers' go with the document's."""
+    return [kind for kind in SHARES if (kind if kind in STORES else "document") == habits.name]
 
 
 def statuses(lake, at, habits):
     """``{key: (status, claims granted)}`` of the messages that live in a store with these habits."""
-    mine = F.col("tenant").startswith("redis-") == F.lit(habits is REDIS)
-    rows = status_at(lake, time(at), habits).where(mine)
+    kind = F.regexp_extract("tenant", r"(\w+)-\d+$", 1)
+    rows = status_at(lake, time(at), habits).where(kind.isin(*kinds_in(habits)))
     found = rows.select(*tables.MESSAGE_KEY[1:], "status", "claims_granted").toPandas()
     return {tuple(row[:4]): tuple(row[4:]) for row in found.itertuples(index=False, name=None)}
 
@@ -152,8 +175,10 @@ def statuses(lake, at, habits):
     [
         pytest.param(DOCUMENT, "cut", id="document-cut"),
         pytest.param(REDIS, "end", id="redis-end"),
+        pytest.param(MONGODB, "end", id="mongodb-end"),
         pytest.param(DOCUMENT, "end", id="document-end", marks=pytest.mark.soak),
         pytest.param(REDIS, "cut", id="redis-cut", marks=pytest.mark.soak),
+        pytest.param(MONGODB, "cut", id="mongodb-cut", marks=pytest.mark.soak),
     ],
 )
 def test_status(lake, histories, place, habits):
@@ -162,7 +187,7 @@ def test_status(lake, histories, place, habits):
     want = {
         key: (row["status"], row["granted"])
         for key, row in truth.items()
-        if of_kind(key, "redis") == (habits is REDIS) and not row.get("unseen")
+        if any(of_kind(key, kind) for kind in kinds_in(habits)) and not row.get("unseen")
     }
     missing, extra = want.keys() - have.keys(), have.keys() - want.keys()
     assert not missing, (len(missing), len(want), [(key, want[key]) for key in sorted(missing)[:3]])

@@ -27,7 +27,7 @@ GOLD = (
     tables.QUEUE_PROFILE,
     tables.HEALTHY_SAMPLE,
 )
-AT_REST = re.compile(r"(document|redis|rabbitmq|pulsar)-\d*[02468]\b")
+AT_REST = re.compile(r"(document|redis|mongodb|rabbitmq|pulsar)-\d*[02468]\b")
 """Tenants of a history whose lines all come with the first of two runs: the second leaves their rows as they are."""
 
 

@@ -198,6 +198,14 @@ def test_a_store_may_pop_without_a_claim(silver):
     assert row["settled"]["how"] == "pop" and len(row["deliveries"]) == 1
 
 
+def test_a_pop_is_not_the_claim_that_ran_out(silver):
+    """MongoDB shows that with what it pops."""
+    popped = {"messages": [{"id": "zc", "age": 90, "ttl": 300, "body": "x", "claim_id": "k1"}]}
+    facts = silver("zaqar", [claim(), at(90, zaqar("DELETE", status=200, query={"pop": 1}, response=popped))])
+    released = {row["claim_id"]: row["released"] for row in facts.claims.collect()}
+    assert len(released) == 2 and released["k1"] is None
+
+
 def test_messages_that_no_broker_keeps_are_silent(parsed):
     topic = {"topic": TOPIC.replace("persistent", "non-persistent"), "message_id": "0:0:-1"}
     told = parsed("pulsar", [pulsar("receive", **topic), pulsar("acknowledge", **topic)])

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from deadletter.rules.zaqar_replay import Candidate, Waiting, moves
-from deadletter.rules.zaqar_store import DOCUMENT, REDIS, SECOND
+from deadletter.rules.zaqar_store import MONGODB, SECOND, STORES
 
 HISTORIES = 1500
 
@@ -87,7 +87,7 @@ class LooksAtAll(Waiting):
         return moved
 
 
-@pytest.mark.parametrize("habits", [REDIS, DOCUMENT], ids=lambda habits: habits.name)
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
 def test_the_same_as_a_look_at_all(habits, monkeypatch):
     chance = random.Random(7)
     histories = [history(chance) for _ in range(HISTORIES)]
@@ -99,7 +99,7 @@ def test_the_same_as_a_look_at_all(habits, monkeypatch):
     assert all(len({(death["queue"], death["message_id"]) for death in deaths}) == len(deaths) for deaths in few)
 
 
-@pytest.mark.parametrize("habits", [REDIS, DOCUMENT], ids=lambda habits: habits.name)
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
 def test_messages_whose_posts_were_not_seen(habits):
     """Two that one claim showed first lie at one place: neither is known to be behind the other. What nobody saw
     posted dies once in the dead letter queue, with the claims of both queues."""
@@ -130,7 +130,7 @@ def test_messages_whose_posts_were_not_seen(habits):
     assert [(d["queue"], d["died"] // SECOND, d["claim_count"]) for d in dead] == [("q", 30, 2), ("dead", 90, 5)]
 
 
-@pytest.mark.parametrize("habits", [REDIS, DOCUMENT], ids=lambda habits: habits.name)
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
 @pytest.mark.parametrize("held", [True, False], ids=["held", "free"])
 def test_many_waiting_in_one_queue_are_not_looked_at_again_and_again(habits, held, monkeypatch):
     number = 2000
@@ -142,3 +142,83 @@ def test_many_waiting_in_one_queue_are_not_looked_at_again_and_again(habits, hel
     dead = moves(messages, [*claims, *attempts], habits)
     assert len(dead) == (0 if held else number)
     assert len(looks) <= 2 * number
+
+
+def test_what_counts_too_little_waits_for_its_next_claim(monkeypatch):
+    """Also where nobody ever claims it again: messages that were released do not die in MongoDB."""
+    number = 2000
+    released = [{"released": {"time": n * 100 * SECOND + 5}} for n in range(3)]
+    claims = [attempt_of(n, n * 100 * SECOND, limit=number, granted=number, **told) for n, told in enumerate(released)]
+    attempts = [attempt_of(3 + n, 10**9 + n * 1000) for n in range(number // 5)]
+    looks, fate = [], Candidate.fate
+    monkeypatch.setattr(Candidate, "fate", lambda *args: looks.append(1) or fate(*args))
+    assert moves([message_of(n, n, claims) for n in range(number)], [*claims, *attempts], MONGODB) == []
+    assert len(looks) <= 2 * number
+
+
+def claimed(second, **told):
+    return attempt_of(second, second * SECOND, granted=1, **told)
+
+
+def renewal(second, ttl=60):
+    return {"time": second * SECOND, "ttl": ttl, "grace": 60}
+
+
+def released(second):
+    return {"time": second * SECOND}
+
+
+def died(habits, claims, last, **message):
+    """When it died, with which count, and until when it lies in the dead letter queue; in seconds."""
+    dead = moves([message_of(1, SECOND, claims, **message)], [last], habits)
+    return [(death["died"] // SECOND, death["claim_count"], death["expires"] // SECOND) for death in dead]
+
+
+RELEASED_TWICE = [claimed(10, released=released(15)), claimed(20, released=released(25))]
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+@pytest.mark.parametrize(
+    ("claims", "left"),
+    [
+        pytest.param([claimed(10), claimed(100)], 2, id="ran out"),
+        pytest.param([claimed(10), claimed(100, released=released(120))], 0, id="released"),
+        pytest.param([claimed(10), claimed(100, released=released(190))], 0, id="released late"),
+        pytest.param([claimed(10, released=released(130)), claimed(100)], 2, id="another's by then"),
+        pytest.param([claimed(10), claimed(100, renewals=[renewal(120)])], 0, id="renewed"),
+        pytest.param([claimed(10), claimed(100, renewals=[renewal(190)])], 2, id="renewed late"),
+        pytest.param([claimed(100, renewals=[renewal(190)], released=released(200))], 0, id="renewed, released late"),
+        pytest.param([*RELEASED_TWICE, claimed(30), claimed(130)], 2, id="released, then ran out"),
+    ],
+)
+def test_what_mongodb_writes_down_without_counting_it_sets_the_count_back(habits, claims, left):
+    limit = 1 + (len(claims) > 1)
+    last = attempt_of(300, 300 * SECOND, max_deliveries=limit)
+    count = left if habits is MONGODB else len(claims)
+    assert [counted for _, counted, _ in died(habits, claims, last)] == [count] * (count >= limit)
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+@pytest.mark.parametrize(("off", "left"), [(10, 2), (100, 1), (200, 0)])
+def test_a_claim_while_the_limit_is_off_sets_mongodbs_count_back(habits, off, left):
+    claims = [claimed(second) for second in (10, 100, 200)]
+    counted = [claim["time"] for claim in claims if claim["time"] != off * SECOND]
+    last = attempt_of(300, 300 * SECOND, max_deliveries=2)
+    assert len(died(habits, claims, last, counted=counted)) == (habits is not MONGODB or left == 2)
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+def test_what_was_moved_is_out_of_the_reach_of_mongodbs_claims(habits):
+    """Neither the claim's renewal nor the dead letter TTL moves the expiry."""
+    last = attempt_of(300, 300 * SECOND, max_deliveries=2, renewals=[renewal(310, 900)], dead_letter_ttl=5000)
+    expires = {"redis": 1270, "mongodb": 401, "document": 5300}[habits.name]
+    assert died(habits, [claimed(10), claimed(100)], last, ttl=400) == [(300, 2, expires)]
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+def test_when_mongodbs_messages_expire(habits):
+    """A renewal that ends together with the message does not keep it; a claim that found it expired does."""
+    last = attempt_of(200, 200 * SECOND, max_deliveries=0)
+    assert len(died(habits, [claimed(10, renewals=[renewal(60, 100)])], last, ttl=159)) == (habits is not MONGODB)
+    last = attempt_of(200, 200 * SECOND, max_deliveries=2)
+    assert len(died(habits, [claimed(10), claimed(110)], last, ttl=100)) == (habits is MONGODB)

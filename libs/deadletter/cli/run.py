@@ -30,7 +30,7 @@ from deadletter.session import TINY_BATCH
 @click.option(
     "--zaqar-store",
     type=click.Choice(sorted(STORES, reverse=True)),
-    help="Whose habits to replay for Zaqar's silent move: the Redis store's, or the document's alone. "
+    help="Whose habits to replay for Zaqar's silent move: its Redis or MongoDB store's, or the document's alone. "
     "Default: those of the lake's last run, redis at first.",
 )
 @click.option("--fresh-after", metavar="ISO8601", help="Warn where the newest event is not later: a feed is stuck.")

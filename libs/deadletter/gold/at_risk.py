@@ -13,7 +13,7 @@ from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
-from deadletter.gold.status import message_status
+from deadletter.gold.status import message_status, with_resets
 from deadletter.patterns.deviation import ALIKE
 from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.linking import says_something
@@ -74,17 +74,18 @@ def _deviates() -> Column:
     return ~F.col("deviation_key").isin(*ALIKE)
 
 
-def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> DataFrame:
+def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
     """Messages of :func:`waiting` that somebody can receive, with ``claim_count``, ``max_deliveries`` in force at
     ``as_of``, ``deliveries_left`` (null without a limit), and the place of their payload, see
     :func:`deadletter.gold.payload.placed`. What lies in a dead letter queue is not at risk, it is dead.
 
-    Zaqar moves a message at the claim after its last; RabbitMQ and Pulsar count the deliveries after the first, as
-    the latest one tells, a classic RabbitMQ queue as far as it remembers them. RabbitMQ's acknowledgements are not
-    observable: a message delivered only once counts as done.
+    Zaqar moves a message at the claim after its last, as a store of these ``habits`` counts; RabbitMQ and Pulsar count
+    the deliveries after the first, as the latest one tells, a classic RabbitMQ queue as far as it remembers them.
+    RabbitMQ's acknowledgements are not observable: a message delivered only once counts as done.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
-    claims = F.when(F.col("system") == "zaqar", rules.counted_claims(F.col("deliveries"), F.col("policies")))
+    by_store = rules.counted_claims(F.col("deliveries"), F.col("policies"), F.col("resets"))
+    claims = F.when(F.col("system") == "zaqar", by_store)
     since = since_return(F.col("deliveries"), F.col("deaths"))  # a message that returned is a new one to its queue
     if facts.counts_in_classic_queues:
         remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
@@ -98,9 +99,9 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
     allowed = F.try_add("policy.max_deliveries", F.when(F.col("system") == "zaqar", 0).otherwise(1))
     done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
+    received = open_ones.where(~done & ~own_post).join(facts.policies, list(QUEUE_KEY), "left")
     counted = (
-        open_ones.where(~done & ~own_post)
-        .join(facts.policies, list(QUEUE_KEY), "left")
+        with_resets(received, facts, habits)
         .join(dead_letter_queues(facts, dead), list(QUEUE), "left_anti")
         .withColumns(
             {"policy": policy, "claim_count": F.coalesce(claims, F.size("deliveries")).cast("bigint")},
@@ -114,7 +115,7 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame) -> Dat
                 "error": last_error(F.col("failures")),
             }
         )
-        .drop("policies", "policy")
+        .drop("policies", "policy", "resets")
     )
     return placed(facts.with_post(counted), F.col("post")).drop("post")
 

@@ -11,16 +11,18 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold import rabbitmq_counter
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.status import claims_of
+from deadletter.gold.status import claims_of, with_resets
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
+from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 DEATH_COLUMNS = ("dead_lettered_at", "evidence", "cause", "claim_count", "max_deliveries")
 
 
-def discrepancies(facts: SilverFacts, dead: DataFrame) -> DataFrame:
-    """Rows of ``gold.discrepancies``: one a message and kind; a queue's own have an empty ``message_id``."""
+def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+    """Rows of ``gold.discrepancies``: one a message and kind; a queue's own have an empty ``message_id``. Claims count
+    as in a store of these ``habits``."""
     several = replace(facts, state=facts.state.where(F.size("deliveries") > 1))  # one claim overlaps no other
     queues = facts.policies.withColumns(
         {
@@ -36,7 +38,7 @@ def discrepancies(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         .join(claims_of(several).drop("steps"), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
-    kinds = _kinds()
+    state, kinds = with_resets(state, several, habits), _kinds(habits)
     if facts.counts_in_classic_queues:
         state = rabbitmq_counter.with_counts(state)
         kinds += [
@@ -67,12 +69,12 @@ def _difference(kind: str, test: Column, at: Column, broker: Column, rule: Colum
     return F.when(F.coalesce(test, F.lit(False)), row)
 
 
-def _kinds() -> list[Column]:
+def _kinds(habits: Habits) -> list[Column]:
     return [
         _claimed_while_delayed(),
         _claimed_twice_at_once(),
         _never_claimable(),
-        _granted_at_limit(),
+        _granted_at_limit(habits),
         _claimed_after_death(),
         _lost_counter(),
         _moved_early(),
@@ -105,16 +107,19 @@ def _never_claimable() -> Column:
     return _difference("never_claimable", never, F.col("posted.time"), ttl, delay)
 
 
-def _granted_at_limit() -> Column:
-    """A claim was granted although the count had reached the limit: it should have been moved (4.3)."""
+def _granted_at_limit(habits: Habits) -> Column:
+    """A claim was granted although the count had reached the limit: it should have been moved (4.3). A pop that is no
+    claim moves nothing."""
 
     def counted_before(delivery: Column) -> Column:
         earlier = F.filter("deliveries", lambda d: d["time"] < delivery["time"])
-        return rules.counted_claims(earlier, F.col("policies"))
+        resets = F.filter("resets", lambda reset: reset < delivery["time"])
+        return rules.counted_claims(earlier, F.col("policies"), resets)
 
     def over(delivery: Column) -> Column:
         policy = policy_at(F.col("policies"), delivery["time"])
-        return rules.counts_claims(policy) & (counted_before(delivery) >= policy["max_deliveries"])
+        popped = F.lit(not habits.pop_claims) & delivery["event_id"].eqNullSafe(F.col("settled.event_id"))
+        return rules.counts_claims(policy) & ~popped & (counted_before(delivery) >= policy["max_deliveries"])
 
     grant = F.get(F.filter("deliveries", over), F.lit(0))
     test = (F.col("system") == "zaqar") & grant.isNotNull()

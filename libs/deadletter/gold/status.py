@@ -10,7 +10,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, last_sign, policy_at
 from deadletter.rules.zaqar_store import REDIS, SECOND, Habits
-from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 STATUSES = (
     "dead_lettered",
@@ -87,6 +87,34 @@ def claims_of(facts: SilverFacts) -> DataFrame:
     )
 
 
+def with_resets(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFrame:
+    """``state``, which has ``policies``, with ``resets``: when its store set a Zaqar message's claim count to 0.
+
+    Null in a store that never does. One that ``counts_anew`` does so with each claim that does not count, and with a
+    claim's renewals and its release, which reach the message until it is claimed again.
+    """
+    if not habits.counts_anew:
+        return state.withColumn("resets", F.lit(None).cast("array<timestamp>"))
+    steps = F.concat(F.transform("renewals", lambda r: r["time"]), F.array_compact(F.array("released.time")))
+    claims = facts.claims.where("system = 'zaqar'").select(*QUEUE, "claim_id", steps.alias("steps"))
+    granted = F.explode("deliveries").alias("d")
+    grants = facts.state.where("system = 'zaqar'").select(*MESSAGE_KEY, "deliveries", granted)
+
+    def reaches(step: Column) -> Column:
+        return ~F.exists("deliveries", lambda other: (other["time"] > F.col("d.time")) & (other["time"] <= step))
+
+    ended = (
+        grants.withColumn("claim_id", F.col("d.claim_id"))
+        .join(claims, [*QUEUE, "claim_id"])
+        .groupBy(*MESSAGE_KEY)
+        .agg(F.flatten(F.collect_list(F.filter("steps", reaches))).alias("ended"))
+    )
+    uncounted = F.filter("deliveries", lambda d: ~rules.counts_claims(policy_at(F.col("policies"), d["time"])))
+    none = F.array().cast("array<timestamp>")
+    resets = F.concat(F.coalesce("ended", none), F.transform(uncounted, lambda d: d["time"]))
+    return state.join(ended, list(MESSAGE_KEY), "left").withColumn("resets", resets).drop("ended")
+
+
 def claim_end(claimed: Column, renewals: Column, released: Column) -> Column:
     """When a claim ends: its latest renewal's or its own TTL after that, or its release if that is earlier."""
     return F.least(runs_out(claimed, renewals), released["time"])
@@ -146,13 +174,15 @@ def lifetime(habits: Habits) -> Column:
     def after(record: Column, step: Column) -> Column:
         time, kind = step["time"], step["kind"]
         end = _whole(time) + step["ttl"]
-        outlived = (record["expires"] < end) | ((kind == RENEW) & (record["expires"] == end))
+        saved_at_end = (kind == RENEW) & F.lit(habits.renewal_saves_at_its_end)
+        outlived = (record["expires"] < end) | (saved_at_end & (record["expires"] == end))
         outlived = F.coalesce(outlived & (kind != RELEASE), F.lit(False))
         ttl = F.when(outlived, step["ttl"] + step["grace"]).otherwise(record["ttl"])
         expires = F.when(outlived, end + step["grace"]).otherwise(record["expires"])
         vanishes = F.when(kind == TAKE, record["vanishes"]).otherwise(time + ttl)
         held = F.when(kind == RELEASE, F.lit(0)).otherwise(end)
         lives = (record["vanishes"] if habits.lifetime_restarts else record["expires"]) > time
+        lives = lives | ((kind == TAKE) & F.lit(habits.expired_linger))
         return F.when(F.coalesce(lives, F.lit(True)), _record(ttl, expires, vanishes, held)).otherwise(record)
 
     return F.aggregate(F.coalesce("steps", F.array().cast(_STEPS)), start, after)

@@ -37,9 +37,9 @@ def deaths(
     # few messages ever come near a limit: all that follows looks at these alone, in whatever queues they were
     lives = state.join(candidates.select("tenant", "message_id").distinct(), ["tenant", "message_id"], "left_semi")
     messages = with_claims(candidates, lives, facts)
-    attempts = counting_attempts(facts, queues, state, candidates)
+    attempts = counting_attempts(facts, queues, state, candidates, habits)
     moved = _replay(messages, attempts, habits)
-    return _with_removal(moved, lives, facts)
+    return _with_removal(moved, lives, facts, habits)
 
 
 def replayed_queues(policies: DataFrame) -> DataFrame:
@@ -159,12 +159,16 @@ def _term(step: Column) -> Column:
     return F.when(step.isNotNull(), term)
 
 
-def counting_attempts(facts: SilverFacts, queues: DataFrame, state: DataFrame, candidates: DataFrame) -> DataFrame:
-    """The attempts that can have moved a message, as :data:`zaqar_replay.ATTEMPT_INPUT`."""
+def counting_attempts(
+    facts: SilverFacts, queues: DataFrame, state: DataFrame, candidates: DataFrame, habits: zaqar_store.Habits
+) -> DataFrame:
+    """The attempts that can have moved a message, as :data:`zaqar_replay.ATTEMPT_INPUT`; no pops where these only
+    delete."""
+    asks = "limit > granted" if habits.pop_claims else f"limit > granted AND NOT ({rules.POP})"
     policy = policy_at(F.col("policies"), F.col("time"))
     emptied = F.filter("policies", lambda p: p["kind"].isin("purged", "deleted"))
     attempts = (
-        facts.attempts.where("system = 'zaqar' AND limit > granted")
+        facts.attempts.where(f"system = 'zaqar' AND {asks}")
         .join(queues, _QUEUE)
         .join(candidates.select("tenant", "scope").distinct(), ["tenant", "scope"], "left_semi")
         .withColumn("policy", policy)
@@ -212,8 +216,9 @@ def _names(schema: str) -> list[str]:
     return [name for name, _ in _fields(schema)]
 
 
-def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Add when each message was deleted from its dead letter queue, by whatever way."""
+def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits: zaqar_store.Habits) -> DataFrame:
+    """Add when each message was deleted from its dead letter queue, by whatever way that reaches it: a late deletion
+    from its old queue does where what was moved is not out of reach."""
     there = lives.select(
         "tenant",
         F.col("queue").alias("dead_letter_queue"),
@@ -232,7 +237,8 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts) -> Dat
         "tenant", F.col("queue").alias("dead_letter_queue"), F.col("policies").alias("target_policies")
     )
     died = F.timestamp_micros("died")
-    deletions = [F.when(F.col(name) > died, F.col(name)) for name in ("deleted", "deleted_there")]
+    ways = ("deleted_there",) if habits.moved_are_out_of_reach else ("deleted", "deleted_there")
+    deletions = [F.when(F.col(name) > died, F.col(name)) for name in ways]
     expires = F.timestamp_micros("expires")
     emptied = emptied_after(F.col("target_policies"), last_sign(died, F.col("granted_there")))
     emptied = F.when(emptied < expires, emptied)
@@ -251,6 +257,6 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts) -> Dat
         "posted_at",
         died.alias("dead_lettered_at"),
         expires.alias("expires_at"),
-        F.least(*deletions, emptied).alias("removed_at"),
+        F.when(expires.isNotNull(), F.least(*deletions, emptied)).alias("removed_at"),  # else it left
         "event_id",
     )

@@ -68,9 +68,9 @@ RULES = ENVELOPE_RULES | {
     "unknown_path: path is not one of the messaging API's": (
         rf"readable AND {ACCEPTED} AND NOT (path RLIKE '^/(v(1|1\\.1|2)(/|$)|healthcheck$|$)')"
     ),
-    "bad_queue_name: a queue's name has 1 to 64 letters, digits, _ and -": (
+    "bad_queue_name: a queue's name has 1 to 64 letters, digits, dots, _ and -": (
         rf"readable AND {WRITTEN} AND path RLIKE '^/v(1|1\\.1|2)/queues/'"
-        " AND NOT (queue RLIKE '^[A-Za-z0-9_-]{1,64}$')"
+        " AND NOT (queue RLIKE '^[A-Za-z0-9_.-]{1,64}$')"
     ),
     "no_tenant: project_id is missing or no text": (
         rf"readable AND {WRITTEN} AND (coalesce(project_id, '') = '' OR project_id RLIKE '^[\\[{{]')"
@@ -178,10 +178,9 @@ def _terms() -> dict:
     limit = _number("query_map['limit']", DEFAULT_CLAIM_LIMIT)
     return {
         "claim_id": F.expr(
-            "CASE WHEN kind IN ('claim', 'pop') THEN coalesce("
-            f"nullif(regexp_extract({first}.href, 'claim_id=([^&]+)', 1), ''), {first}.claim_id, "
-            # a store that pops without a claim (MongoDB's) names none
-            f"CASE WHEN {pop} THEN event_id END) END"
+            # a pop's claim is over at once; MongoDB's pops make none, and name the one that the message had before
+            f"CASE WHEN {pop} THEN event_id WHEN kind = 'claim' THEN coalesce("
+            f"nullif(regexp_extract({first}.href, 'claim_id=([^&]+)', 1), ''), {first}.claim_id) END"
         ),
         "claim_limit": F.expr(f"CASE WHEN {pop} THEN try_cast(query_map['pop'] AS bigint) ELSE {limit} END"),
         # a pop is a claim of one second that is settled and released at once

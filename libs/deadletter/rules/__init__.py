@@ -1,1 +1,1 @@
-"""What the brokers' documents say, as column rules, and the one store whose habits go beyond them."""
+"""What the brokers' documents say, as column rules, and the stores whose habits go beyond them."""

@@ -10,6 +10,8 @@ from deadletter.rules.policy import policy_at
 REASON = "max_claim_count"
 DEFAULT_TTL = 3600
 """Seconds a message lives where neither it nor its queue says so (``_default_message_ttl``)."""
+POP = "ttl = 1 AND grace = 0"
+"""The claim attempts that are pops: as a claim a pop has these terms, and a client's claim lasts 60 s at least."""
 
 
 def counts_claims(policy: Column) -> Column:
@@ -21,9 +23,26 @@ def counts_claims(policy: Column) -> Column:
     return F.coalesce(policy["max_deliveries"].isNotNull() & policy["dead_letter_queue"].isNotNull(), F.lit(False))
 
 
-def counted_claims(deliveries: Column, policies: Column) -> Column:
-    """How many of a message's claims counted: those granted while claims count (change 4.1)."""
-    return F.size(F.filter(deliveries, lambda d: counts_claims(policy_at(policies, d["time"]))))
+def counted_claims(deliveries: Column, policies: Column, resets: Column) -> Column:
+    """How many of a message's claims count: those granted while claims count (change 4.1), of those since the last of
+    its ``resets``; null where its store has none.
+
+    >>> row = spark.sql(
+    ...     "SELECT transform(array(1, 2, 3), n -> named_struct('time', timestamp_seconds(n))) AS deliveries,"
+    ...     " array(named_struct('valid_from', timestamp_seconds(0), 'kind', 'declared', 'max_deliveries', 3L,"
+    ...     " 'dead_letter_queue', 'dead')) AS policies, array(timestamp_seconds(2)) AS resets"
+    ... )
+    >>> none = F.lit(None).cast("array<timestamp>")
+    >>> counts = [counted_claims(F.col("deliveries"), F.col("policies"), r) for r in (none, F.col("resets"))]
+    >>> tuple(row.select(*counts).first())
+    (3, 2)
+    """
+
+    def counts(delivery: Column) -> Column:
+        set_back = F.coalesce(F.exists(resets, lambda reset: delivery["time"] < reset), F.lit(False))
+        return counts_claims(policy_at(policies, delivery["time"])) & ~set_back
+
+    return F.size(F.filter(deliveries, counts))
 
 
 def lowest_limit(policies: Column) -> Column:

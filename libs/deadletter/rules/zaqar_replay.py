@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -61,7 +60,7 @@ class Candidate:
             (time, kind, claim["claim_id"], step)
             for claim in row["claims"] or []
             if claim["claimed"]
-            for time, kind, step in claim_events(claim)
+            for time, kind, step in claim_events(claim, habits)
         ]
         stored = StoredMessage(row["posted"], row["ttl"], row["delay"], habits)
         return cls(row, stored, sorted(events, key=lambda e: (e[0], e[1], e[2] or "")))
@@ -75,13 +74,22 @@ class Candidate:
         """Apply what its claims did before ``time``."""
         while self.next_event < len(self.events) and self.events[self.next_event][0] < time:
             at, kind, claim_id, step = self.events[self.next_event]
-            if self.stored.lives(at):
+            granted = kind == "take"
+            if self.stored.lives(at) or (granted and self.stored.habits.expired_linger):
                 self.stored.apply(at, kind, claim_id, step)
+                if granted and at not in self.row["counted"]:
+                    self.stored.count_anew(at)
             self.next_event += 1
 
     def counted(self, time: int) -> int:
-        """Claims that counted before ``time``."""
-        return self.inherited + sum(granted < time for granted in self.row["counted"])
+        """Claims that counted before ``time`` and still do, by what was done to it until it was last advanced."""
+        since = self.stored.counted_from
+        inherited = 0 if self.earlier and self.earlier[-1]["died"] < since else self.inherited
+        return inherited + sum(since <= granted < time for granted in self.row["counted"])
+
+    def next_counted(self, time: int) -> int | None:
+        """When an attempt sees the first claim that counts from ``time`` on; none if there is none."""
+        return min((granted + 1 for granted in self.row["counted"] if granted >= time), default=None)
 
     def ready(self, lowest_limit: int) -> int:
         """The time after which the message can be exhausted under the lowest limit there was."""
@@ -109,12 +117,16 @@ class Candidate:
         claim or its delay, or is ``free`` to be moved."""
         if self.is_gone(attempt):
             return "gone"
+        self.advance(attempt["time"])
         if not self.is_exhausted(attempt):
             return "stays"
-        self.advance(attempt["time"])
-        if not self.stored.lives(attempt["time"]):  # nothing brings it back
-            return "gone"
+        if not self.stored.lives(attempt["time"]):  # nothing brings it back, unless it lingers until a later claim
+            return "held" if self.stored.habits.expired_linger and self.is_claimed_later() else "gone"
         return "free" if self.stored.is_free(attempt["time"]) else "held"
+
+    def is_claimed_later(self) -> bool:
+        """Whether a claim takes it after what it was last advanced to."""
+        return any(kind == "take" for _, kind, *_ in self.events[self.next_event :])
 
     def free_from(self) -> int:
         """The time before which a message that is held stays so: its claim or its delay ends then, or an attempt sees
@@ -131,6 +143,8 @@ class Waiting:
     one queue cost no more than as many in several.
     """
 
+    lowest: int = 0
+    """The lowest limit of the queue's attempts: below it a message is none of theirs until its next claim."""
     order: list[Candidate] = field(default_factory=list)
     """All, in the order of the queue."""
     awake: list[Candidate] = field(default_factory=list)
@@ -168,9 +182,13 @@ class Waiting:
             fates[candidate.fate(attempt)].append(candidate)
             if moved and habits.scan_takes_followers:
                 behind = candidate.place
-        for candidate in fates["held"]:
+        time = attempt["time"]
+        asleep = [(candidate.free_from(), candidate) for candidate in fates["held"]]
+        short = [candidate for candidate in fates["stays"] if candidate.counted(time) < self.lowest]
+        for again, candidate in asleep + [(candidate.next_counted(time), candidate) for candidate in short]:
             _remove(self.awake, candidate)
-            heappush(self.asleep, (candidate.free_from(), id(candidate), candidate))
+            if again is not None:  # else nothing will count
+                heappush(self.asleep, (again, id(candidate), candidate))
         if behind is not None:
             for at in range(bisect_right(self.order, behind, key=_place), len(self.order)):
                 if len(moved) >= places:
@@ -199,7 +217,7 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
     there = {(row["queue"], row["message_id"]): row for row in messages}
     coming = _coming(messages, lowest, habits)
     unexplained = {(one.row["queue"], one.row["message_id"]): one for *_, one in coming}
-    waiting: dict[str, Waiting] = defaultdict(Waiting)
+    waiting = {queue: Waiting(limit) for queue, limit in lowest.items()}
     dead, died_in = [], set()
     for attempt in sorted(attempts, key=lambda row: (row["time"], row["event_id"])):
         while coming and coming[-1][0] < attempt["time"]:
@@ -287,13 +305,15 @@ def _death(candidate: Candidate, attempt: dict, there: dict[tuple[str, str], dic
 
 
 def _moved_to(attempt: dict, candidate: Candidate, row: dict | None) -> Candidate:
-    """The message in the dead letter queue: the claim that moved it holds it on, with its renewals and its release."""
+    """The message in the dead letter queue: the claim that moved it holds it on, with its renewals and its release
+    where these reach it there."""
     claimed = {"time": attempt["time"], "ttl": attempt["ttl"], "grace": attempt["grace"]}
     claim = {"claim_id": attempt["claim_id"] or attempt["event_id"], "claimed": claimed} | {
         "renewals": attempt["renewals"],
         "released": attempt["released"],
     }
-    _, *later = claim_events(claim)
+    habits = candidate.stored.habits
+    later = [] if habits.moved_are_out_of_reach else list(claim_events(claim, habits))[1:]
     events = candidate.events[candidate.next_event :] + [
         (at, kind, claim["claim_id"], step) for at, kind, step in later
     ]

@@ -1,8 +1,8 @@
 """Zaqar's store: how a message's record lives, held and kept by its claims, by the habits of the store.
 
 The document says when a message is exhausted; which exhausted messages a claim attempt reaches, and how long a message
-lives, are habits of the store. :data:`REDIS` holds those of Zaqar 23's Redis store, :data:`DOCUMENT` what the document
-alone implies.
+lives, are habits of the store. :data:`REDIS` holds those of Zaqar 23's Redis store, :data:`MONGODB` those that the
+source of its MongoDB store has (``zaqar/storage/mongodb``), :data:`DOCUMENT` what the document alone implies.
 
 Times are microseconds since 1970; the store itself counts whole seconds.
 """
@@ -26,11 +26,34 @@ class Habits:
     """A message vanishes ``ttl`` after its post, its last release or renewal, whatever its expiry says."""
     dead_letter_ttl_counts: bool
     """``_dead_letter_queue_messages_ttl`` moves the expiry (document, 4.4) and is not only shown."""
+    # a lake notes its store by what repr shows: these came later, and a lake that was made before still knows its own
+    counts_anew: bool = field(default=False, repr=False)
+    """What writes a claim down without counting it sets the claim count to 0: a renewal, a release (after the claim's
+    end, too, unless the message was claimed since), a claim made while the limit is off."""
+    moved_are_out_of_reach: bool = field(default=False, repr=False)
+    """Renewals, releases and deletions find only what lies in the queue that they name, not what was moved from it."""
+    pop_claims: bool = field(default=True, repr=False)
+    """A pop is a claim of what it deletes: it counts and moves. Else it only deletes what no running claim holds."""
+    renewal_saves_at_its_end: bool = field(default=True, repr=False)
+    """A renewal also keeps a message alive that would expire just when it ends; a claim never does."""
+    expired_linger: bool = field(default=False, repr=False)
+    """What has expired is there until the store's next sweep: a claim can still find it, and keeps it alive."""
 
 
 REDIS = Habits("redis", scan_takes_followers=True, lifetime_restarts=True, dead_letter_ttl_counts=False)
 DOCUMENT = Habits("document", scan_takes_followers=False, lifetime_restarts=False, dead_letter_ttl_counts=True)
-STORES = {habits.name: habits for habits in (REDIS, DOCUMENT)}
+MONGODB = Habits(
+    "mongodb",
+    scan_takes_followers=False,
+    lifetime_restarts=False,
+    dead_letter_ttl_counts=False,
+    counts_anew=True,
+    moved_are_out_of_reach=True,
+    pop_claims=False,
+    renewal_saves_at_its_end=False,
+    expired_linger=True,
+)
+STORES = {habits.name: habits for habits in (REDIS, MONGODB, DOCUMENT)}
 
 
 def seconds(time: int) -> int:
@@ -38,11 +61,11 @@ def seconds(time: int) -> int:
     return time - time % SECOND
 
 
-def claim_events(claim: dict) -> Iterator[tuple[int, str, dict]]:
+def claim_events(claim: dict, habits: Habits) -> Iterator[tuple[int, str, dict]]:
     """What a claim does to its messages, in time order: ``take``, ``renew``, ``release``.
 
-    A renewal or release after the claim's end does nothing. ``claim`` has ``claim_id``, ``claimed``
-    (``time, ttl, grace``), ``renewals`` and ``released``.
+    A renewal or release after the claim's end does nothing; only the release of a store that ``counts_anew`` still
+    sets back the count. ``claim`` has ``claim_id``, ``claimed`` (``time, ttl, grace``), ``renewals`` and ``released``.
     """
     claimed = claim["claimed"]
     yield claimed["time"], "take", claimed
@@ -51,8 +74,8 @@ def claim_events(claim: dict) -> Iterator[tuple[int, str, dict]]:
     steps = [(renewal["time"], "renew", renewal) for renewal in claim["renewals"] or []]
     steps += [(released["time"], "release", released)] if released else []
     for time, kind, step in sorted(steps, key=lambda s: s[:2]):
-        if end <= seconds(time):
-            return
+        if end <= seconds(time) and not (kind == "release" and habits.counts_anew):
+            continue
         yield time, kind, step
         if kind == "release":
             return
@@ -69,6 +92,8 @@ class StoredMessage:
     habits: Habits
     claim_id: str | None = None
     claim_end: int = 0
+    counted_from: int = 0
+    """Claims before this time count no more."""
     expires: int = field(init=False)
     vanishes: int = field(init=False)
 
@@ -96,17 +121,25 @@ class StoredMessage:
             self._release(time, claim_id)
             return
         self.claim_id, self.claim_end = claim_id, seconds(time) + step["ttl"] * SECOND
-        outlived = self.expires < self.claim_end or (kind == "renew" and self.expires == self.claim_end)
+        saved_at_end = kind == "renew" and self.habits.renewal_saves_at_its_end
+        outlived = self.expires < self.claim_end or (saved_at_end and self.expires == self.claim_end)
         if outlived:  # a claim keeps its messages alive until its grace is over
             self.ttl = step["ttl"] + step["grace"]
             self.expires = self.claim_end + step["grace"] * SECOND
         if kind == "renew":
+            self.count_anew(time)
             self._restart(time)
 
     def _release(self, time: int, claim_id: str | None) -> None:
         if self.habits.lifetime_restarts or self.claim_id == claim_id:
             self.claim_id, self.claim_end = None, seconds(time)
+            self.count_anew(time)
         self._restart(time)
+
+    def count_anew(self, time: int) -> None:
+        """Set the claim count to 0 at ``time``, in a store that does so where it does not count."""
+        if self.habits.counts_anew:
+            self.counted_from = time
 
     def _restart(self, time: int) -> None:
         if self.habits.lifetime_restarts and self.lives(time):

@@ -166,7 +166,7 @@ def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Tabl
         run.lake,
         {
             # policies are those of all queues
-            tables.DISCREPANCIES: lambda: discrepancies(facts, deaths).where(run.scope.inside),
+            tables.DISCREPANCIES: lambda: discrepancies(facts, deaths, run.habits).where(run.scope.inside),
             tables.QUEUE_HEALTH: partial(queue_health, facts, deaths),
             tables.DELIVERY_SURVIVAL: partial(delivery_survival, facts, deaths),
         },
@@ -217,7 +217,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
 def _open(run: Derivation, facts: SilverFacts, known: DataFrame) -> tuple[DataFrame, DataFrame]:
     """The open messages, and those of them that somebody can receive."""
     open_ones = run.lake.stage(waiting(facts, known, run.habits))
-    return open_ones, run.lake.stage(receivable(open_ones, facts, known))
+    return open_ones, run.lake.stage(receivable(open_ones, facts, known, run.habits))
 
 
 def _profiles(run: Derivation, facts: SilverFacts, healthy: DataFrame) -> tuple[DataFrame, DataFrame]:
