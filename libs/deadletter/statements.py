@@ -25,7 +25,7 @@ def _properties(table: Table) -> dict[str, str]:
     # least and greatest values of every field of a fact cost more than they spare
     found_by = {"delta.dataSkippingStatsColumns": ",".join(table.found_by)} if table.found_by else {}
     if not table.append_only:
-        return {"delta.enableDeletionVectors": "true"} | found_by
+        return {"delta.enableDeletionVectors": str(table.marks_changes).lower()} | found_by
     # what is only appended to can be read forward from the last version that was processed
     return {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"} | found_by
 

@@ -26,7 +26,9 @@ class Column:
 @dataclass(frozen=True)
 class Table:
     """One table of the lake. ``key`` names the columns that tell its rows apart; nobody changes the rows of one that
-    is ``append_only``. Files are left out by the columns in ``found_by``, or any of the first 32."""
+    is ``append_only``. Files are left out by the columns in ``found_by``, or any of the first 32. With
+    ``marks_changes`` rows that change are marked in their files, which are large; other tables' files are written anew,
+    since each query asks whether a file has marks."""
 
     layer: str
     name: str
@@ -36,6 +38,7 @@ class Table:
     partitioned_by: tuple[str, ...] = ()
     append_only: bool = False
     found_by: tuple[str, ...] = ()
+    marks_changes: bool = False
 
     @property
     def full_name(self) -> str:
@@ -145,6 +148,7 @@ MESSAGE_STATE = Table(
     ),
     partitioned_by=("created_day",),
     found_by=MESSAGE_KEY,
+    marks_changes=True,
 )
 
 CLAIMS = Table(
@@ -160,6 +164,7 @@ CLAIMS = Table(
         Column("released", RELEASED, "The earliest successful release"),
     ),
     found_by=QUEUE,
+    marks_changes=True,
 )
 
 CLAIM_ATTEMPTS = Table(
@@ -265,6 +270,7 @@ DEAD_LETTERS = Table(
         Column("traits", TRAITS, "Its last consumer, its producer, and the hosts and versions its payload names"),
         Column("rules_version", "string", "Version of the rules that judged it"),
     ),
+    marks_changes=True,
 )
 
 POISON_PATTERNS = Table(
@@ -308,6 +314,7 @@ QUEUE_HEALTH = Table(
         Column("delayed", _COUNT, "Messages posted with a delay in force"),
         Column("expired_unseen", _COUNT, "Messages whose TTL ended without any delivery"),
     ),
+    marks_changes=True,
 )
 
 DELIVERY_SURVIVAL = Table(
@@ -493,6 +500,7 @@ HEALTHY_SAMPLE = Table(
         Column("payload_position", "int", "Its place among the messages of that event, from 0"),
         Column("facts", SAID, "What the payload says, as control.queue_profile tells it: what, name and value"),
     ),
+    marks_changes=True,
 )
 
 PROGRESS = Table(
