@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 from deadletter import tables, views
 from deadletter.cli import cli
+from deadletter.errors import UsageError
 from deadletter.lake import Lake
+from deadletter.lakemasks import adopt_masks
 from tests.pipelines.conftest import capture_files
 from tests.pipelines.test_disorder import assert_alone
 
@@ -52,6 +54,14 @@ def test_masks_change_the_patterns(runs):
     now = listed(lake)
     assert "$.event = <event>" in now and "$.event = order.merged" not in now
     assert sum(row["dead_letters"] for row in now.values()) == lake.read(tables.DEAD_LETTERS).count()
+
+
+def test_masks_that_spark_cannot_read_are_refused_before_they_are_kept(spark, tmp_path):
+    file = tmp_path / "masks.json"
+    file.write_text(json.dumps([{"name": "member", "regex": "(?P<m>M-[0-9]{6})"}]))
+    with pytest.raises(UsageError, match="'member': the regex is none of Java's"):
+        adopt_masks(Lake(spark, str(tmp_path / "lake")), str(file))
+    assert not (tmp_path / "lake" / "masks.json").exists()
 
 
 def test_notebooks_hide_what_the_lakes_own_masks_hide(runs):

@@ -100,6 +100,27 @@ def test_every_family_has_its_key_and_healthy_ones_none(spark, usual):
     assert found["truncated"][1] == ["the payload is truncated"]
 
 
+def test_nobody_is_named_in_a_key(spark):
+    """Some values are private by their key, and some keys are somebody's address; @attributes is none."""
+    healthy = [{"customer_name": ("Bob", "Eve")[n % 2], "@attributes": {"n": n}, "balances": {}} for n in range(60)]
+    rows = [("orders", json.dumps(body)) for body in healthy]
+    usual = profile(spark.createDataFrame(rows, "queue STRING, payload STRING"), "payload", ["queue"])
+    dead = {
+        "value": healthy[0] | {"customer_name": "Ada Low"},
+        "key": healthy[0] | {"balances": {"ada@example.org": 5}},
+        "attribute": healthy[0] | {"@attributes": {"n": None}},
+    }
+    found = keys(spark, usual, {name: json.dumps(body) for name, body in dead.items()})
+    assert {name: key for name, (key, _) in found.items()} == {
+        "value": "$.customer_name = <name>",
+        "key": "$.balances.<email> new",
+        "attribute": "$.@attributes.n null",
+    }
+    assert "ada" not in str([told for _, told in found.values()]).lower()
+    alone = keys(spark, usual.where("false"), {"a": '{"ada@example.org": 1}'})
+    assert alone["a"][0].startswith(NO_PROFILE + "$ object, $.<email> number;")
+
+
 def test_a_small_queue_is_measured_by_all_queues(spark, usual):
     found = keys(spark, usual, {"a": json.dumps(POISON["null customer"])}, queue="tiny")
     assert found["a"][0] == "$.customer null"

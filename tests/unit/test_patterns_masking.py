@@ -108,6 +108,7 @@ def test_a_masks_file_in_toml_names_its_placeholder_itself(tmp_path):
         ('[{"name": "sku", "regex": "(", "placeholder": "<sku>"}]', "'sku': bad regex"),
         ('[{"name": "sku", "regex": "S*", "placeholder": "<sku>"}]', "'sku': the regex matches the empty"),
         ('[{"name": "sku", "regex": "S", "placeholder": "sku"}]', "'sku': a placeholder looks like"),
+        ('[{"name": "sku", "regex": "S", "placeholder": "$1<sku>"}]', "'sku': \\$1 is a group that"),
     ],
 )
 def test_a_bad_masks_file_says_which_rule(tmp_path, content, told):
