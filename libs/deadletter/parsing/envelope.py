@@ -96,7 +96,7 @@ def read_shaped_envelope(
     return _with_envelope(lines, whole, _unless_odd("captured_at"), columns).drop("line", "odd")
 
 
-_WHOLE = "read._corrupt IS NULL AND read.`end` IS NOT NULL"
+_WHOLE = "(read._corrupt IS NULL AND read.`end` IS NOT NULL)"
 
 
 def _read(text: str, types: Mapping[str, str]) -> Column:
