@@ -14,6 +14,7 @@ from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.lakemasks import lake_masks
 from deadletter.patterns.masking import mask, private_masks
+from deadletter.report import queries
 from deadletter.report.queries import bucket_of, over_time, place, short_name
 
 
@@ -178,10 +179,8 @@ def previews(curve: DataFrame, up_to: int) -> DataFrame:
 
 
 def rows(df: DataFrame, most: int = 10_000) -> list[dict]:
-    """Up to ``most`` rows for a chart; times as text in UTC, which a collected one is not."""
-    times = [f.name for f in df.schema if f.dataType.typeName() == "timestamp"]
-    shown = df.limit(most).withColumns({name: F.date_format(name, "yyyy-MM-dd HH:mm:ss") for name in times})
-    return [row.asDict() for row in shown.collect()]
+    """Up to ``most`` rows for a chart; times as text in UTC."""
+    return queries.rows(df, most)
 
 
 def _count() -> Column:

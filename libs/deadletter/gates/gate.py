@@ -49,7 +49,7 @@ class Gate:
         found = [replace(outcome, lake=self.lake) for outcome in found]
         self.outcomes += found
         self.warnings += enforce(found)
-        return any(outcome.refused and outcome.rule.critical and not outcome.passed for outcome in found)
+        return any(outcome.refused and not outcome.passed for outcome in found)
 
     def history(self, spark: SparkSession, past: Past) -> DataFrame:
         """The run's rows of ``gold.quality_metrics``; adds a warning for each rule that left its ``past``."""

@@ -91,7 +91,7 @@ def enforce(outcomes: Iterable[Outcome]) -> list[str]:
 
 def warning(outcome: Outcome) -> str:
     """One line for a rule that failed and lets the run go on."""
-    what = "rows refused" if outcome.refused and outcome.rule.critical else "rows"
+    what = "rows refused" if outcome.refused else "rows"
     return (
         f"{outcome.table}: {outcome.rule.name}: {outcome.failing:,} of {outcome.rows:,} {what} "
         f"({outcome.observed}; {outcome.rule.why}). See: {outcome.command}"

@@ -51,23 +51,23 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
     read = {
         "headline": partial(_headline, lake, dead),
         "in_time": partial(_in_time, dead),
-        "by_reason": lambda: _rows(by_reason),
-        "survival": lambda: _rows(survival),
-        "patterns": lambda: _rows(_patterns(lake, dead, reveal)),
-        "health": lambda: _rows(_health(lake)),
-        "discrepancies": lambda: _rows(_discrepancies(lake)),
-        "quarantine": lambda: _rows(_quarantine(lake, reveal)),
-        "quality_runs": lambda: _rows(_quality_runs(_metrics(lake))),
-        "quality_rules": lambda: _rows(_quality_rules(_metrics(lake))),
+        "by_reason": lambda: rows(by_reason),
+        "survival": lambda: rows(survival),
+        "patterns": lambda: rows(_patterns(lake, dead, reveal)),
+        "health": lambda: rows(_health(lake)),
+        "discrepancies": lambda: rows(_discrepancies(lake)),
+        "quarantine": lambda: rows(_quarantine(lake, reveal)),
+        "quality_runs": lambda: rows(_quality_runs(_metrics(lake))),
+        "quality_rules": lambda: rows(_quality_rules(_metrics(lake))),
     }
     found = dict(zip(read, together(read.values()), strict=True))
-    bucket, rows = found.pop("in_time")
-    return Figures(bucket=bucket, over_time=rows, **found)
+    bucket, bars = found.pop("in_time")
+    return Figures(bucket=bucket, over_time=bars, **found)
 
 
 def _in_time(dead: DataFrame) -> tuple[str, list[dict]]:
     bucket = bucket_of(dead)
-    return bucket, _rows(over_time(dead, bucket), most=None)
+    return bucket, rows(over_time(dead, bucket), most=None)
 
 
 def short_name() -> Column:
@@ -93,7 +93,8 @@ def _count() -> Column:
     return F.count("*").alias("n")
 
 
-def _rows(df: DataFrame, most: int | None = MOST_ROWS) -> list[dict]:
+def rows(df: DataFrame, most: int | None = MOST_ROWS) -> list[dict]:
+    """Up to ``most`` rows, or all; times as text in UTC, which a collected one is not."""
     times = {
         name: F.date_format(name, "yyyy-MM-dd HH:mm:ss").alias(name) for name, kind in df.dtypes if kind == "timestamp"
     }

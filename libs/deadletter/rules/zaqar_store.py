@@ -26,17 +26,16 @@ class Habits:
     """A message vanishes ``ttl`` after its post, its last release or renewal, whatever its expiry says."""
     dead_letter_ttl_counts: bool
     """``_dead_letter_queue_messages_ttl`` moves the expiry (document, 4.4) and is not only shown."""
-    # a lake notes its store by what repr shows: these came later, and a lake that was made before still knows its own
-    counts_anew: bool = field(default=False, repr=False)
+    counts_anew: bool = False
     """What writes a claim down without counting it sets the claim count to 0: a renewal, a release (after the claim's
     end, too, unless the message was claimed since), a claim made while the limit is off."""
-    moved_are_out_of_reach: bool = field(default=False, repr=False)
+    moved_are_out_of_reach: bool = False
     """Renewals, releases and deletions find only what lies in the queue that they name, not what was moved from it."""
-    pop_claims: bool = field(default=True, repr=False)
+    pop_claims: bool = True
     """A pop is a claim of what it deletes: it counts and moves. Else it only deletes what no running claim holds."""
-    renewal_saves_at_its_end: bool = field(default=True, repr=False)
+    renewal_saves_at_its_end: bool = True
     """A renewal also keeps a message alive that would expire just when it ends; a claim never does."""
-    expired_linger: bool = field(default=False, repr=False)
+    expired_linger: bool = False
     """What has expired is there until the store's next sweep: a claim can still find it, and keeps it alive."""
 
 
