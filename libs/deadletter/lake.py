@@ -134,15 +134,19 @@ class Lake:
 
     def read(self, table: Table, version: int | None = None) -> DataFrame:
         """Return the table's rows, now or as it was written at a Delta ``version``."""
+        suffix = "" if version is None else f" VERSION AS OF {int(version)}"
+        return self.spark.sql(f"SELECT * FROM {self._there(table)}{suffix}")
+
+    def _there(self, table: Table) -> str:
+        """The :meth:`identifier` of a table that has to be there."""
         if not self.exists(table):
             raise UsageError(f"{self.root} holds no table {table.full_name}. Is it a lake? `deadletter run` makes one.")
-        suffix = "" if version is None else f" VERSION AS OF {int(version)}"
-        return self.spark.sql(f"SELECT * FROM {self.identifier(table)}{suffix}")
+        return self.identifier(table)
 
     def query(self, text: str) -> DataFrame:
         """The rows of a SQL query that names this lake's tables as ``layer.table``."""
         known = "|".join(re.escape(table.full_name) for table in ALL_TABLES)
-        return self.spark.sql(re.sub(rf"\b({known})\b", lambda name: self.identifier(BY_NAME[name[0]]), text))
+        return self.spark.sql(re.sub(rf"\b({known})\b", lambda name: self._there(BY_NAME[name[0]]), text))
 
     def version(self, table: Table) -> int:
         """The table's newest Delta version."""

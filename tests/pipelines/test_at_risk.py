@@ -73,3 +73,32 @@ def test_victims_were_always_claimed_with_poison(lake):
         assert sum(bool(ids & poison) for ids in mine) >= victim["claims"]
         assert set(victim["poison_message_ids"]) <= poison
         assert 0 < victim["by_chance"] <= 1
+
+
+def test_every_victim_is_found(lake):
+    """Dead in Zaqar with a healthy payload and no error, and each of its claims held one that died of its own fault."""
+    rows = lake.read(tables.DEAD_LETTERS).where("system = 'zaqar'").collect()
+    dead = {(row["tenant"], row["queue"], row["message_id"]): row for row in rows}
+    state = lake.read(tables.MESSAGE_STATE).where("system = 'zaqar'")
+    grants = state.select("tenant", "queue", "message_id", F.explode("deliveries").alias("d"))
+    held, mine = {}, {}
+    for row in grants.select("tenant", "queue", "message_id", "d.claim_id", "d.time").collect():
+        key = (row["tenant"], row["queue"], row["message_id"])
+        if key not in dead or row["time"] <= dead[key]["dead_lettered_at"]:
+            claim = (*key[:2], row["claim_id"])
+            held.setdefault(claim, set()).add(key)
+            mine.setdefault(key, []).append(claim)
+
+    def faulty(key):
+        row = dead.get(key)
+        healthy = row and row["error"] is None and row["deviation_key"] in ("looks healthy", "payload not seen")
+        return row is not None and not healthy
+
+    expected = {
+        key: len(mine[key])
+        for key, row in dead.items()
+        if row["error"] is None and row["deviation_key"] == "looks healthy" and key in mine
+        if all(any(map(faulty, held[claim])) for claim in mine[key])
+    }
+    victims = lake.read(tables.COLLATERAL).collect()
+    assert {(row["tenant"], row["queue"], row["message_id"]): row["claims"] for row in victims} == expected

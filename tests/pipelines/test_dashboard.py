@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections import Counter
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 from deadletter import tables, views
 from deadletter.dashboard.queries import Data
 from deadletter.dashboard.server import bundled, server, write
+from deadletter.errors import DeadletterError
 from deadletter.report.page import NOTHING
 
 PAGES = ["dead-letters", "queues"]
@@ -141,6 +143,12 @@ def test_pages_as_files(lake, tmp_path):
     text = paths[0].read_text(encoding="utf-8")
     assert '<a href="queues.html"' in text
     assert "<form" not in text, "nobody answers a filter in a file"
+
+
+def test_a_port_that_is_taken():
+    told = pytest.raises(DeadletterError, match="cannot serve on port")
+    with socket.create_server(("127.0.0.1", 0)) as taken, told, server(None, bundled(), taken.getsockname()[1]):
+        pass
 
 
 def browse(url, tmp_path):

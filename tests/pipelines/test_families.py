@@ -48,5 +48,14 @@ def test_healthy_messages_that_died_are_forced_into_no_family(lake):
     of_poison = Counter(pattern for family, pattern in pairs if family)
     healthy = [pattern for family, pattern in pairs if not family]
     assert healthy
-    forced = [pattern for pattern in healthy if of_poison[pattern] > len(healthy)]
+    of_healthy = Counter(healthy)
+    forced = [pattern for pattern in healthy if of_poison[pattern] > of_healthy[pattern]]
     assert len(forced) <= 0.02 * len(healthy)
+
+
+def test_pulsars_patterns_are_the_families(lake):
+    told = {key.split("|")[1]: family for key, family in truth.read("pulsar/orders-a.families.json").items()}
+    rows = lake.read(tables.DEAD_LETTERS).where("system = 'pulsar'").select("message_id", "pattern_id").collect()
+    pairs = [(told[row["message_id"]], row["pattern_id"]) for row in rows]
+    assert len(pairs) == len(truth.pulsar_dead())
+    assert v_measure_score(*zip(*pairs, strict=True)) >= 0.95

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from deadletter import steps, tables
+from deadletter import cli, steps, tables
 from deadletter.errors import GateError
 from deadletter.gates import suites
 from deadletter.gates.suites import Rule
@@ -51,3 +51,15 @@ def assert_stopped(lake, table, stopped):
     assert {other.full_name: lake.read(other).count() for other in layer} == {other.full_name: 0 for other in layer}
     failed = lake.read(tables.QUALITY_METRICS).where("NOT passed AND severity = 'critical'").collect()
     assert (table.full_name, FEW.id) in [(row["table_name"], row["rule_id"]) for row in failed]
+
+
+def test_the_shell_sees_a_stopped_run(spark, tmp_path, monkeypatch, capsys):
+    """Exit code 3, and what a person has to know on standard error."""
+    landing, wrong = few_lines(tmp_path / "landing"), with_rule(tables.QUEUE_EVENTS.full_name)
+    monkeypatch.setattr(suites, "load_all", lambda: wrong)
+    monkeypatch.setattr("sys.argv", ["deadletter", "run", "--landing", str(landing), "--lake", str(tmp_path / "lake")])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert done.value.code == 3
+    told = capsys.readouterr().err
+    assert FEW.id in told and FEW.what_to_do in told and "Traceback" not in told

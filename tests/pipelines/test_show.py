@@ -44,9 +44,13 @@ def test_for_people(lake, expected):
     assert all(message_id in text for message_id in expected)
 
 
-def test_as_of(lake, expected):
-    """Before the first event nothing had happened."""
-    assert shown(lake, "message_state", "--as-of", "2026-01-01T00:00:00Z", "--json") == ""
+def test_as_of(small_lake):
+    """At the last event the dead are those of gold; before the first nothing had happened."""
+    dead = {row["message_id"] for row in small_lake.read(tables.DEAD_LETTERS).select("message_id").collect()}
+    at_the_end = ["--as-of", "2026-11-20T22:00:02Z", "--where", "status = 'dead_lettered'"]
+    told = shown(small_lake, "message_state", *at_the_end, "--json").splitlines()
+    assert {json.loads(line)["message_id"] for line in told} == dead != set()
+    assert shown(small_lake, "message_state", "--as-of", "2026-01-01T00:00:00Z", "--json") == ""
 
 
 @pytest.mark.parametrize(

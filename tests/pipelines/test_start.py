@@ -99,8 +99,20 @@ def test_a_suite_with_a_mistake(landing, tmp_path, monkeypatch, capsys):
 
 def test_every_command_says_what_a_lake_is(spark, tmp_path):
     """A folder that is no lake: usage, not a stack trace."""
-    mute = ["patterns", "mute", "p1", "--by", "ann", "--why", "known"]
-    for command in (["show", "dead_letters"], ["quarantine", "list"], ["explain", "m1"], ["maintain"], mute):
+    out = ["--out", str(tmp_path / "out")]
+    commands = (
+        ["show", "dead_letters"],
+        ["explain", "m1"],
+        ["report", *out],
+        ["dashboard", *out],
+        ["patterns", "list"],
+        ["patterns", "show", "p1"],
+        ["patterns", "mute", "p1", "--by", "ann", "--why", "known"],
+        ["preview", "--system", "zaqar", "--queue", "q", "--limit", "1"],
+        ["quarantine", "list"],
+        ["maintain"],
+    )
+    for command in commands:
         done = CliRunner().invoke(cli.cli, [*command, "--lake", str(tmp_path / "typo")])
-        assert done.exception.exit_code == 2 and "Is it a lake?" in str(done.exception)
+        assert done.exception.exit_code == 2 and "Is it a lake?" in str(done.exception), command
         assert not (tmp_path / "typo").exists()

@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 
 import pytest
 from pyspark.sql import functions as F
@@ -9,10 +10,22 @@ from pyspark.sql import functions as F
 from deadletter import steps, tables
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import DOCUMENT
-from tests.models.clock import START
+from tests.models.clock import SECOND, START, iso
 from tests.pipelines.comparing import assert_same_rows
 from tests.pipelines.conftest import quiet
-from tests.properties.arriving import DAMAGED, DAYS, NAME, STEADY, generated, late_cases, published, steady, write
+from tests.properties.arriving import (
+    DAMAGED,
+    DAYS,
+    NAME,
+    STEADY,
+    everything,
+    generated,
+    late_cases,
+    published,
+    steady,
+    write,
+)
+from tests.properties.test_histories import time
 
 SILVER = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES, tables.QUARANTINE)
 GOLD = (
@@ -143,3 +156,23 @@ def test_a_run_derives_the_queues_that_something_changed(disturbed_lake):
     (judged,) = [int(found[1]) for text in told if (found := re.search(r"in (\d+) of the queues", text))]
     known = lake.read(tables.QUEUE_CHANGES).select("system", "tenant", "queue").distinct().count()
     assert 10 < judged < known
+
+
+def test_a_later_fact_does_not_count_though_it_is_known(spark, quiet_lake, tmp_path):
+    """Going back in time: the tables are those of a lake that never heard of what came later.
+
+    Zaqar's: its deaths are derived. The other brokers tell theirs later than they happened.
+    """
+    cut, (lake, _, landing) = START + 150 * SECOND, quiet_lake
+    known = Lake(spark, str(shutil.copytree(lake.root, tmp_path / "known")))
+    steps.run(known, str(landing), as_of=time(cut), tell=quiet)
+    timed = [(re.search(r'"captured_at": "([^"+]+)', line), line) for line in everything(generated())["zaqar"]]
+    early = [line for at, line in timed if at and at[1] <= iso(cut)[:26]]
+    write(tmp_path / "early", "early.jsonl.gz", {"zaqar": early})
+    then = Lake(spark, str(tmp_path / "then"))
+    steps.run(then, str(tmp_path / "early"), as_of=time(cut), habits=DOCUMENT, tell=quiet)
+    of_all = ("pattern_id", "signature", "deviation_key", "deviation")
+    for table in (tables.DEAD_LETTERS, tables.QUEUE_HEALTH, tables.DELIVERY_SURVIVAL, tables.DISCREPANCIES):
+        one, other = (of.read(table).where("system = 'zaqar'").drop(*of_all) for of in (known, then))
+        assert_same_rows(one, other, table.full_name)
+    assert then.read(tables.DEAD_LETTERS).count() > 5

@@ -12,6 +12,7 @@ from deadletter.gold import pulsar as gold_pulsar
 from deadletter.gold import rabbitmq
 from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.dead_letters import all_deaths
+from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import each, until
 from deadletter.gold.health import queue_health
 from deadletter.gold.status import message_status
@@ -21,6 +22,7 @@ from tests.pipelines.broken_events import (
     AT,
     TOPIC,
     claim,
+    declare,
     firehose,
     origin,
     policy_set,
@@ -263,3 +265,68 @@ def test_what_was_purged_did_not_expire(silver):
 def test_a_policy_may_be_for_one_type_of_queue(silver, apply_to, limit):
     history = silver("rabbitmq", [queue_created(), policy_set(**{"apply-to": apply_to})]).policies.collect()
     assert [row["policies"][-1]["max_deliveries"] for row in history] == [limit]
+
+
+LIMITED = declare({"_max_claim_count": 1, "_dead_letter_queue": "d"})
+DEAD_TOPIC = f"{TOPIC}-dead"
+CLASSIC = rabbit(
+    "queue.created",
+    {"headers": {"name": "orders", "vhost": "broken", "type": "rabbit_classic_queue", "arguments": []}},
+    "event_exchange",
+)
+
+
+def grant(seconds, name):
+    message = {"id": "z1", "href": f"/v2/queues/orders/messages/z1?claim_id={name}"}
+    return at(seconds, claim(message))
+
+
+def with_target(target):
+    return zaqar("PUT", "/v2/queues/d", 201, {"_max_claim_count": 1, "_dead_letter_queue": target} if target else {})
+
+
+@pytest.mark.parametrize(
+    ("system", "events", "kinds"),
+    [
+        ("zaqar", [post(1), grant(5, "k1"), grant(9, "k2")], {"claimed_twice_at_once"}),
+        ("zaqar", [LIMITED, with_target(None), post(1), grant(5, "k1"), grant(100, "k2")], {"should_have_been_moved"}),
+        (
+            "zaqar",
+            [
+                LIMITED,
+                with_target(None),
+                post(1),
+                grant(5, "k1"),
+                at(70, claim(status=204, response=None)),
+                grant(100, "k2"),
+            ],
+            {"should_have_been_moved", "claimed_after_death"},
+        ),
+        ("zaqar", [LIMITED], {"dead_letter_queue_missing"}),
+        (
+            "zaqar",
+            [LIMITED, with_target("e"), zaqar("PUT", "/v2/queues/e", 201, {})],
+            {"dead_letter_queue_has_its_own"},
+        ),
+        ("rabbitmq", [CLASSIC, policy_set()], {"delivery_limit_ignored"}),
+        (
+            "rabbitmq",
+            [queue_created(), policy_set(), firehose("deliver.orders", headers={"x-delivery-count": 3})],
+            {"delivered_over_limit"},
+        ),
+        (
+            "pulsar",
+            [
+                pulsar("subscribe", dead_letter_policy={"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}),
+                pulsar("receive"),
+                pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin()),
+            ],
+            {"moved_early"},
+        ),
+    ],
+    ids=lambda value: "-".join(sorted(value)) if isinstance(value, set) else "",
+)
+def test_a_difference_is_told(silver, system, events, kinds):
+    facts = silver(system, events)
+    found = discrepancies(facts, all_deaths(facts, systems=[system])).select("kind").collect()
+    assert {row["kind"] for row in found} == kinds

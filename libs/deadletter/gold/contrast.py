@@ -83,9 +83,14 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
     return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")
 
 
-def people(deliveries: Column, producer: Column) -> Column:
+def last_consumer(deliveries: Column) -> Column:
+    """Who received a message last."""
+    return F.try_element_at(deliveries, F.lit(-1))["consumer"]
+
+
+def people(consumer: Column, producer: Column) -> Column:
     """Who received a message last and who posted it, as far as that is told: ``array<struct<what, value>>``."""
-    who = (F.try_element_at(deliveries, F.lit(-1))["consumer"], producer)
+    who = (consumer, producer)
     traits = [F.struct(F.lit(what).alias("what"), one.alias("value")) for what, one in zip(PEOPLE, who, strict=True)]
     return F.filter(F.array(*traits), lambda trait: trait["value"].isNotNull())
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
-from deadletter.gold.contrast import payload_fields, people
+from deadletter.gold.contrast import last_consumer, payload_fields, people
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.parallel import together
@@ -19,6 +19,7 @@ from deadletter.rules.policy import targets
 from deadletter.rules.pulsar import tenant_of
 from deadletter.staging import Stage, as_it_is
 
+_MESSAGE = ("system", "tenant", "message_id")
 CAUSES = {
     "delivery_limit": "delivery_limit",
     "max_claim_count": "delivery_limit",
@@ -52,7 +53,8 @@ def placed_deaths(deaths: DataFrame, facts: SilverFacts, former: DataFrame | Non
     :func:`deadletter.gold.payload.placed`. ``sought`` is true where ``former`` rows of ``gold.dead_letters`` tell what
     is there: ``payload``, or nothing. An event that says nothing of it never will.
     """
-    posted = _with_post(_with_life(deaths, facts), facts)
+    told = deaths.drop("error", "payload").join(_lives(deaths, facts), list(tables.MESSAGE_KEY), "left")
+    posted = _with_post(told.join(_posts(deaths, facts), list(_MESSAGE), "left"))
     if former is None:
         return posted.withColumns({"payload": F.lit(None).cast("string"), "sought": F.lit(False)})
     told = former.where("payload_event_id IS NOT NULL").select(*PLACE, "payload", F.lit(True).alias("sought"))
@@ -115,37 +117,41 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
     return deaths.select(*[value(column).alias(column.name) for column in tables.DEAD_LETTERS.columns])
 
 
-def _with_life(dead: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Add the last error that a consumer gave, ``deliveries``, and ``failed_in``: the raw event of its last failure."""
+def _lives(deaths: DataFrame, facts: SilverFacts) -> DataFrame:
+    """Of each dead message the last ``error`` that a consumer gave, its ``deliveries``, and ``failed_in``: the raw
+    event of its last failure."""
     # the few dead are sent to where the messages are
-    lives = facts.state.join(dead.select(*tables.MESSAGE_KEY), list(tables.MESSAGE_KEY), "left_semi")
+    lives = facts.state.join(deaths.select(*tables.MESSAGE_KEY), list(tables.MESSAGE_KEY), "left_semi")
     failed_in = F.try_element_at("failures", F.lit(-1))["event_id"].alias("failed_in")
-    told = lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries", failed_in)
-    return dead.drop("error").join(told, list(tables.MESSAGE_KEY), "left")
+    return lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries", failed_in)
 
 
-def _with_post(dead: DataFrame, facts: SilverFacts) -> DataFrame:
+def _posts(deaths: DataFrame, facts: SilverFacts) -> DataFrame:
+    """The ``posts`` of each dead message's id in whatever queues, with the ``targets`` of each queue."""
+    named = facts.policies.select(*tables.QUEUE_KEY, targets(F.col("policies")).alias("targets"))
+    post = F.struct("posted.time", "posted.event_id", "posted.position", "posted.producer", "queue", "targets")
+    return (
+        facts.posts()
+        .join(deaths.select(*_MESSAGE), list(_MESSAGE), "left_semi")
+        .join(named, list(tables.QUEUE_KEY), "left")
+        .groupBy(*_MESSAGE)
+        .agg(F.array_sort(F.collect_list(post)).alias("posts"))
+    )
+
+
+def _with_post(dead: DataFrame) -> DataFrame:
     """Add the place of each payload: its post's or, where that was not seen, the event's that shows the death, or the
     consumer's last failure where none does: both hold the message. Adds ``producer``.
 
     Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue, along
     its dead letter queue, was posted there. Elsewhere the same id in another queue can be another message.
     """
-    message = ["system", "tenant", "message_id"]
-    named = facts.policies.select(*tables.QUEUE_KEY, targets(F.col("policies")).alias("targets"))
-    post = F.struct("posted.time", "posted.event_id", "posted.position", "posted.producer", "queue", "targets")
-    posts = (
-        facts.posts()
-        .join(dead.select(*message), message, "left_semi")
-        .join(named, list(tables.QUEUE_KEY), "left")
-        .groupBy(*message)
-        .agg(F.array_sort(F.collect_list(post)).alias("posts"))
-    )
     here = F.get(F.filter("posts", lambda p: p["queue"] == F.col("queue")), F.lit(0))
     moved = F.filter("posts", lambda p: F.array_contains(p["targets"], F.col("queue")))
     elsewhere = F.when(F.col("system") == "zaqar", F.get(moved, F.lit(0)))
-    posted = dead.drop("payload").join(posts, message, "left").withColumn("here", here)
-    posted = posted.withColumns({"post": F.coalesce("here", elsewhere), "producer": F.col("here.producer")})
+    posted = dead.withColumn("here", here).withColumns(
+        {"post": F.coalesce("here", elsewhere), "producer": F.col("here.producer")}
+    )
     shown = F.when(F.col("evidence") == "observed", F.col("event_id"))
     return placed(posted, F.col("post"), otherwise=F.coalesce(shown, "failed_in"))
 
@@ -154,6 +160,8 @@ def _with_traits(dead: DataFrame) -> DataFrame:
     """Add what may set a dead letter apart: who received and posted it, if it was delivered at all, as all delivered
     messages are what it is compared with; and where its payload says it is from."""
     delivered = F.size("deliveries") > 0
-    who = F.when(delivered, people(F.col("deliveries"), F.col("producer"))).otherwise(F.array().cast(tables.TRAITS))
+    who = F.when(delivered, people(last_consumer(F.col("deliveries")), F.col("producer"))).otherwise(
+        F.array().cast(tables.TRAITS)
+    )
     traits = F.concat(who, payload_fields(F.col("payload")))
     return dead.withColumn("traits", traits).select(*tables.DEAD_LETTERS.column_names)

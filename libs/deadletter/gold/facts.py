@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -12,9 +11,10 @@ from pyspark.sql import functions as F
 
 from deadletter.parallel import together
 from deadletter.rules.policy import histories
+from deadletter.staging import Stage, held_if_few
 from deadletter.tables import QUEUE
 
-FRAMES = ("state", "claims", "attempts", "policies")
+TABLES = ("state", "claims", "attempts")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class SilverFacts:
     """The silver tables, without what happened after ``as_of``.
 
     ``state``, ``claims`` and ``attempts`` have their tables' columns; ``policies`` is one row a queue with its
-    history, see :func:`deadletter.rules.policy.histories`.
+    history, see :func:`deadletter.rules.policy.histories`. ``as_stored``: those three are the whole tables.
     """
 
     state: DataFrame
@@ -30,6 +30,7 @@ class SilverFacts:
     attempts: DataFrame
     policies: DataFrame
     as_of: datetime
+    as_stored: bool = False
 
     def posts(self) -> DataFrame:
         """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""
@@ -114,7 +115,9 @@ def _where_touched(column: str, changed: Column) -> Column:
     return F.when(F.col("touched"), changed).otherwise(F.col(column))
 
 
-def each(facts: SilverFacts, change: Callable[[DataFrame], DataFrame]) -> SilverFacts:
-    """The same facts with ``change`` made to every frame, several at a time."""
-    changed = together(partial(change, getattr(facts, name)) for name in FRAMES)
-    return replace(facts, **dict(zip(FRAMES, changed, strict=True)))
+def each(facts: SilverFacts, stage: Stage) -> SilverFacts:
+    """The same facts with every frame staged, several at a time. Whole tables are as quick to read as a copy of them:
+    they are at most held in memory."""
+    keep = held_if_few if facts.as_stored else stage
+    changed = together([*(partial(keep, getattr(facts, name)) for name in TABLES), partial(stage, facts.policies)])
+    return replace(facts, **dict(zip((*TABLES, "policies"), changed, strict=True)))

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.contrast import payload_fields, people
+from deadletter.gold.contrast import last_consumer, payload_fields, people
 from deadletter.gold.facts import SilverFacts
 from deadletter.patterns.profile import facts as facts_of
 from deadletter.patterns.profile import profile_of
@@ -56,7 +56,11 @@ def _of_payloads(healthy: DataFrame) -> DataFrame:
 def _of_people(facts: SilverFacts) -> DataFrame:
     """Consumers and producers of all delivered messages."""
     delivered = facts.with_post(facts.state.where(F.size("deliveries") > 0))
-    told = delivered.select(
-        *QUEUE_KEY, F.explode(people(F.col("deliveries"), F.col("post.producer"))).alias("trait")
-    ).select(*QUEUE_KEY, "trait.*", F.lit("").alias("name"))
-    return told.groupBy(*QUEUE_KEY, "what", "name", "value").agg(F.count("*").alias("messages"))
+    pair = (last_consumer(F.col("deliveries")).alias("consumer"), F.col("post.producer").alias("producer"))
+    # counted first: a queue has few of them, and what takes an array apart is not compiled
+    pairs = delivered.select(*QUEUE_KEY, *pair).groupBy(*QUEUE_KEY, "consumer", "producer")
+    told = pairs.agg(F.count("*").alias("n")).select(
+        *QUEUE_KEY, "n", F.explode(people(F.col("consumer"), F.col("producer"))).alias("trait")
+    )
+    named = told.select(*QUEUE_KEY, "n", "trait.*", F.lit("").alias("name"))
+    return named.groupBy(*QUEUE_KEY, "what", "name", "value").agg(F.sum("n").alias("messages"))

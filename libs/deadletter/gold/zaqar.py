@@ -35,10 +35,13 @@ def deaths(
     )
     candidates = stage(exhausted(state, queues))
     # few messages ever come near a limit: all that follows looks at these alone, in whatever queues they were
-    lives = state.join(candidates.select("tenant", "message_id").distinct(), ["tenant", "message_id"], "left_semi")
+    ids = candidates.select("tenant", "message_id").distinct()
+    told = state.select("tenant", "queue", "message_id", "posted", "came", "settled", "deliveries")
+    lives = stage(told.join(ids, ["tenant", "message_id"], "left_semi"))
     messages = with_claims(candidates, lives, facts)
-    attempts = counting_attempts(facts, queues, state, candidates, habits)
-    moved = _replay(messages, attempts, habits)
+    # few attempts ask for more than they get: Spark sends these to the messages once it knows
+    attempts = stage(counting_attempts(facts, queues, candidates, habits))
+    moved = _replay(messages, with_first_granted(attempts, facts, state), habits)
     return _with_removal(moved, lives, facts, habits)
 
 
@@ -160,20 +163,25 @@ def _term(step: Column) -> Column:
 
 
 def counting_attempts(
-    facts: SilverFacts, queues: DataFrame, state: DataFrame, candidates: DataFrame, habits: zaqar_store.Habits
+    facts: SilverFacts, queues: DataFrame, candidates: DataFrame, habits: zaqar_store.Habits
 ) -> DataFrame:
-    """The attempts that can have moved a message, as :data:`zaqar_replay.ATTEMPT_INPUT`; no pops where these only
-    delete."""
+    """The attempts that can have moved a message, with ``policies`` and the ``policy`` in force; no pops where these
+    only delete."""
     asks = "limit > granted" if habits.pop_claims else f"limit > granted AND NOT ({rules.POP})"
     policy = policy_at(F.col("policies"), F.col("time"))
-    emptied = F.filter("policies", lambda p: p["kind"].isin("purged", "deleted"))
-    attempts = (
+    return (
         facts.attempts.where(f"system = 'zaqar' AND {asks}")
         .join(queues, _QUEUE)
         .join(candidates.select("tenant", "scope").distinct(), ["tenant", "scope"], "left_semi")
         .withColumn("policy", policy)
         .where(rules.counts_claims(F.col("policy")))
     )
+
+
+def with_first_granted(attempts: DataFrame, facts: SilverFacts, state: DataFrame) -> DataFrame:
+    """:func:`counting_attempts` as :data:`zaqar_replay.ATTEMPT_INPUT`, with the place of the first message that each
+    was granted and with what became of its claim."""
+    emptied = F.filter("policies", lambda p: p["kind"].isin("purged", "deleted"))
     first = (
         state.select(*_QUEUE, place(F.col("posted")).alias("place"), F.explode("deliveries.event_id").alias("event_id"))
         .join(attempts.where("granted > 0").select(*_QUEUE, "event_id"), [*_QUEUE, "event_id"], "left_semi")

@@ -49,4 +49,4 @@ def _times_of_message() -> Column:
 
 
 def _times(facts: str) -> Column:
-    return F.transform(facts, lambda fact: fact["time"])
+    return F.col(f"{facts}.time")

@@ -1,0 +1,75 @@
+"""``deadletter patterns`` and what it changes: decisions hold, are told, and are taken back."""
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from deadletter import steps, tables
+from deadletter.cli import cli
+from deadletter.errors import UsageError
+from deadletter.lake import Lake
+from tests.pipelines.conftest import few_lines, quiet
+
+WHO = ("--by", "ann", "--why", "known")
+
+
+@pytest.fixture
+def own_lake(small_lake, tmp_path):
+    return Lake(small_lake.spark, str(shutil.copytree(small_lake.root, tmp_path / "lake")))
+
+
+def call(lake, *arguments):
+    done = CliRunner().invoke(cli, ["patterns", *arguments, "--lake", lake.root])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+def listed(lake, *options):
+    return {row["pattern_id"]: row for row in map(json.loads, call(lake, "list", "--json", *options).splitlines())}
+
+
+def test_decisions_hold_and_are_taken_back(own_lake):
+    before = listed(own_lake)
+    one, other = list(before)[:2]
+    call(own_lake, "mute", one[:8], *WHO)
+    assert listed(own_lake).keys() == before.keys() - {one}
+    assert listed(own_lake, "--all").keys() == before.keys()
+    call(own_lake, "unmute", one, *WHO)
+    call(own_lake, "resolve", one, *WHO)
+    assert listed(own_lake, "--status", "resolved").keys() == {one}
+    call(own_lake, "reopen", one, *WHO)
+    assert listed(own_lake) == before
+    call(own_lake, "merge", one, "--into", other, *WHO)
+    merged = listed(own_lake)
+    assert one not in merged
+    assert merged[other]["dead_letters"] == before[one]["dead_letters"] + before[other]["dead_letters"]
+    shown = json.loads(call(own_lake, "show", one, "--json"))  # by its former id
+    assert shown["pattern_id"] == other and one in shown["former_ids"]
+    assert [made["action"] for made in shown["decisions"]] == ["mute", "unmute", "resolve", "reopen", "merge"]
+    with pytest.raises(UsageError, match="are the same pattern"):
+        call(own_lake, "merge", one, "--into", other, *WHO)
+    call(own_lake, "split", one, *WHO)
+    assert listed(own_lake) == before
+
+
+def test_decisions_move_to_a_new_lake(own_lake, tmp_path):
+    """Copied before its first run, as README tells for an upgrade."""
+    one = next(iter(listed(own_lake)))
+    call(own_lake, "mute", one, *WHO)
+    decided = "control/pattern_decisions"
+    shutil.copytree(f"{own_lake.root}/{decided}", tmp_path / "new" / decided)
+    new = Lake(own_lake.spark, str(tmp_path / "new"))
+    steps.run(new, str(few_lines(tmp_path / "landing")), tell=quiet)
+    assert one not in listed(new)
+    assert listed(new, "--all")[one]["muted"]
+
+
+def test_an_example_is_masked_unless_revealed(small_lake):
+    payloads = {row["message_id"]: row["payload"] for row in small_lake.read(tables.DEAD_LETTERS).collect()}
+    told = [json.loads(call(small_lake, "show", name, "--json", "--reveal")) for name in listed(small_lake)]
+    assert all(row["example_payload"] == payloads[row["example"]["message_id"]] for row in told)
+    assert any("@example.org" in row["example_payload"] for row in told)
+    assert "@example.org" not in call(small_lake, "list", "--json")
