@@ -123,7 +123,7 @@ def ours(path, out):
     texts = spark.read.schema("text STRING, label STRING").json(path)
     numbered = texts.selectExpr("monotonically_increasing_id() AS line", "text")
     signed = add_signature(numbered, "text", stage=partial(staged, iter((f"{out}.shaped", f"{out}.signed"))))
-    group_texts(signed, "text").select("line", "template_id").write.mode("overwrite").parquet(f"{out}.parquet")
+    group_texts(signed).select("line", "template_id").write.mode("overwrite").parquet(f"{out}.parquet")
     seconds = time.perf_counter() - began
     grouped = spark.read.parquet(f"{out}.parquet").orderBy("line").toPandas()
     Path(out).write_text("\n".join(grouped["template_id"]) + "\n")

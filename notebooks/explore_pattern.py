@@ -3,7 +3,8 @@
 # MAGIC # Explore a pattern
 # MAGIC Its members, their timeline and queues, and how their payloads differ from those of healthy messages.
 # MAGIC
-# MAGIC **lake**: a folder, or `catalog:NAME`. **pattern**: a `pattern_id`, empty for the largest.
+# MAGIC **lake**: a folder, or `catalog:NAME`. **pattern**: a `pattern_id` or its first letters, a former one too; empty
+# MAGIC for the largest that is not muted.
 
 # COMMAND ----------
 

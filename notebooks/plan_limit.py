@@ -4,6 +4,9 @@
 # MAGIC How messages fare from delivery to delivery, and what another limit would have done.
 # MAGIC
 # MAGIC **lake**: a folder, or `catalog:NAME`. **queue**: one queue, empty for all. **limit**: deliveries to allow.
+# MAGIC
+# MAGIC Here `limit` is the total number of deliveries. For RabbitMQ `delivery-limit` 3 or Pulsar `maxRedeliverCount` 3,
+# MAGIC enter 4; for Zaqar `_max_claim_count` 3, enter 3.
 
 # COMMAND ----------
 

@@ -20,7 +20,9 @@ since = widget("since", "", "Since")
 
 # MAGIC %md
 # MAGIC ## What died, and since when
-# MAGIC The reason is the broker's own word; the cause says what is behind it.
+# MAGIC The reason is in the broker's own terms, the cause in the same terms for all brokers. Evidence *observed*: the
+# MAGIC broker's own events show the death; *derived*: it reports no such death, so it is worked out from its rules and
+# MAGIC its events.
 
 # COMMAND ----------
 
@@ -41,6 +43,15 @@ display(charts.over_time(views.rows(views.deaths_over_time(dead)), "time"))
 # COMMAND ----------
 
 display(views.patterns_of(lake, dead))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Not listed, but counted everywhere else, are the patterns that people muted:
+
+# COMMAND ----------
+
+display(views.muted_of(lake, dead))
 
 # COMMAND ----------
 

@@ -17,8 +17,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
     given = parser.parse_args(arguments)
     spark = get_spark(kafka=sources.is_kafka(given.landing))
-    for warning in bronze.ingest(Lake(spark, given.lake), given.landing):
-        print(f"warning: {warning}")
+    lake = Lake(spark, given.lake)
+    with lake.lock():
+        for warning in bronze.ingest(lake, given.landing):
+            print(f"warning: {warning}")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from deadletter.statements import create_statement, merge_statement, revise_stat
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
+WILDCARDS = "[]{}*?\\"
 NO_FOLDER = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/|~|catalog:|$")
 """How what is no path begins: a URI, a home folder that no shell has put in, a catalog without its name."""
 PROCESS = uuid.uuid4().hex
@@ -81,6 +82,8 @@ class Lake:
             raise UsageError(
                 f"{self.root} is no lake: a lake is a folder's path such as ./lake, or catalog:NAME on Databricks."
             )
+        if not self.catalog and set(self.folder) & set(WILDCARDS):
+            raise UsageError(f"lake {self.folder}: Spark reads {WILDCARDS} in a path as wildcards. Rename the folder.")
 
     @property
     def catalog(self) -> str | None:
@@ -119,8 +122,17 @@ class Lake:
     def create_missing(self, tables: Iterable[Table] = ALL_TABLES) -> None:
         """Create every one of ``tables`` that is not there yet, with its comments, empty."""
         missing = [table for table in tables if not self.exists(table)]
+        if not self.catalog:
+            for table in missing:
+                self._clear_half_made(table)
         statements = [create_statement(self.identifier(table), table) for table in missing]
         together(partial(self.spark.sql, statement) for statement in statements)
+
+    def _clear_half_made(self, table: Table) -> None:
+        """Remove the empty log of a table whose making was cut short: Delta takes it for a table and makes none."""
+        folder = Path(self._place(table))
+        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {"_delta_log"}:
+            shutil.rmtree(folder)
 
     def check_tables(self) -> None:
         """Raise :class:`SchemaError` where a table that is there has another shape than this version writes."""

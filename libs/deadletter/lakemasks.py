@@ -40,4 +40,6 @@ def adopt_masks(lake: Lake, path: str) -> None:
     text = json.dumps([{k: v for k, v in asdict(row).items() if k != "needs"} for row in rows], indent=2)
     with lake.lock():  # another run may be at work with the rows that are there
         Path(lake.folder).mkdir(parents=True, exist_ok=True)
-        Path(lake.folder, FILE).write_text(text + "\n", encoding="utf-8")
+        new = Path(lake.folder, f"{FILE}.new")
+        new.write_text(text + "\n", encoding="utf-8")
+        new.replace(Path(lake.folder, FILE))  # at once: a full disk must not cost the rows that were there

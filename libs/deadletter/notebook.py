@@ -19,6 +19,7 @@ from deadletter.session import get_spark, on_databricks
 HEADER = "# Databricks notebook source"
 DIVIDER = re.compile(r"^# COMMAND -+$", re.MULTILINE)
 MAGIC = re.compile(r"^# MAGIC ?", re.MULTILINE)
+COMMAND = re.compile(r"^# MAGIC +(%\S+)", re.MULTILINE)
 
 
 def widget(name: str, default: str, label: str) -> str:
@@ -52,7 +53,7 @@ class Cell:
 
 
 def cells(source: str) -> list[Cell]:
-    """The cells of a notebook's source.
+    """The cells of a notebook's source; :class:`UsageError` where one is neither Python nor ``%md``.
 
     >>> for cell in cells("# Databricks notebook source\\n# MAGIC %md\\n# MAGIC # Hello\\n\\n"
     ...                   "# COMMAND ----------\\n\\nx = 1\\n"):
@@ -63,10 +64,16 @@ def cells(source: str) -> list[Cell]:
     if not source.startswith(HEADER):
         raise UsageError(f"not a notebook: its first line is not {HEADER!r}")
     parts = [part.strip() for part in DIVIDER.split(source.removeprefix(HEADER))]
-    return [_cell(part) for part in parts if part]
+    return [_cell(number, part) for number, part in enumerate(filter(None, parts), 1)]
 
 
-def _cell(text: str) -> Cell:
+def _cell(number: int, text: str) -> Cell:
+    first = COMMAND.search(text)
+    if first and first[1] != "%md":
+        raise UsageError(
+            f"cell {number} begins with {first[1]}: only Python and %md are understood here. Say it in Python, "
+            "e.g. lake.query(...) for SQL, or run the notebook on Databricks."
+        )
     prose = text.startswith("# MAGIC")
     return Cell(MAGIC.sub("", text).removeprefix("%md").strip() if prose else text, prose)
 

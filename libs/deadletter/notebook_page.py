@@ -13,9 +13,11 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError
 from deadletter.notebook import Cell, execute
+from deadletter.report import queries
 from deadletter.report.page import NOTHING, chart, cut_note, table
 
 MOST_ROWS = 50
+NESTED = ("struct<", "array<", "map<")
 STYLE = """
 body { max-width: 1080px; margin: 24px auto; padding: 0 20px; color: #1d2733; font: 15px/1.5 system-ui, sans-serif; }
 pre { background: #f4f6f8; border-left: 3px solid #0072B2; padding: 8px 12px; overflow: auto; font-size: .85rem; }
@@ -61,7 +63,7 @@ def _shown(value: object) -> str:
 
 
 def _rows(df: DataFrame) -> list[dict]:
-    """The first rows, times as text, so that they read the same in every time zone."""
-    times = {name: F.date_format(name, "yyyy-MM-dd HH:mm:ss") for name, kind in df.dtypes if kind == "timestamp"}
-    shown = df.select(*[times.get(name, F.col(name)).alias(name) for name in df.columns])
-    return [row.asDict() for row in shown.limit(MOST_ROWS).collect()]
+    """The first rows: times as text, so that they read the same in every time zone, nested values as JSON."""
+    form = {"timestampFormat": "yyyy-MM-dd HH:mm:ss", "ignoreNullFields": "false"}
+    told = {name: F.to_json(name, form).alias(name) for name, kind in df.dtypes if kind.startswith(NESTED)}
+    return queries.rows(df.select(*[told.get(name, F.col(name)) for name in df.columns]), MOST_ROWS)

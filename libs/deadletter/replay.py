@@ -60,9 +60,5 @@ def dead_letter_links(lake: Lake) -> list[Link]:
 
 def status_at(lake: Lake, as_of: datetime, habits: Habits | None = None) -> DataFrame:
     """``silver.message_state`` with each message's status at ``as_of``; by the lake's own habits unless given."""
-    return statuses(each(facts_at(lake, as_of), held_if_few), habits or habits_in(lake.all_progress()))
-
-
-def statuses(facts: SilverFacts, habits: Habits) -> DataFrame:
-    """The status of each message of ``facts``, which have all of its queue and of those that its status depends on."""
+    facts, habits = each(facts_at(lake, as_of), held_if_few), habits or habits_in(lake.all_progress())
     return message_status(facts, all_deaths(facts, habits, held_if_few, facts.systems()), habits)

@@ -21,6 +21,8 @@ from deadletter.jars import delta_jars, kafka_jars
 from deadletter.lookups import remember_lookups
 
 JAVA_VERSIONS = (17, 21)
+IN_UTC = ("spark.sql.session.timeZone", "UTC")
+"""Days and hours are those of UTC, whatever a session or a server shows: the lake's folders are named by them."""
 LOCAL = {
     # where in Python a column was made: errors are told by the command
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -30,7 +32,6 @@ LOCAL = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # every source of a merge is staged before, so it is the same each time it is read
     "spark.databricks.delta.merge.materializeSource": "none",
-    "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # nobody sees the plans that Spark writes down and keeps for its pages
@@ -51,13 +52,15 @@ LOCAL = {
     # a run has some hundred queries: compiled ones are kept for the next run of the process
     "spark.sql.codegen.cache.maxEntries": "5000",
 }
+ON_LINUX = "-XX:+UseTransparentHugePages -Djdk.lang.Process.launchMechanism=VFORK"
+"""A virtual machine can be slow to give a process its memory page by page: huge pages are few. The processes that
+Hadoop starts for a file's mode are started without a helper process for each. Other systems' JVMs know neither."""
 JVM = (
-    "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:+UseTransparentHugePages"
-    " -Djdk.lang.Process.launchMechanism=VFORK -XX:Tier4InvocationThreshold=25000 -XX:Tier4MinInvocationThreshold=3000"
+    "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
+    " -XX:Tier4InvocationThreshold=25000 -XX:Tier4MinInvocationThreshold=3000"
     " -XX:Tier4CompileThreshold=75000 -XX:Tier4BackEdgeThreshold=200000"
 )
-"""A virtual machine can be slow to give a process its memory page by page: huge pages are few. The processes that
-Hadoop starts for a file's mode are started without a helper process for each. Planning calls much of Spark some
+"""Planning calls much of Spark some
 thousand times, which is not worth the second compiler: it begins five times as late as by default, and inner loops
 still get there within milliseconds."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
@@ -112,16 +115,14 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
     On Databricks, and wherever a session is active, that one. With ``SPARK_REMOTE`` set, a Spark Connect
     session; with ``SPARK_MASTER`` set, one on that cluster; otherwise one on this machine's cores.
     """
-    active = SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession() or (SparkSession.builder.getOrCreate() if on_databricks() else None)
     if active is not None:
+        active.conf.set(*IN_UTC)
         return active
-    if on_databricks():
-        return SparkSession.builder.getOrCreate()
     builder = SparkSession.builder.appName("deadletter")
     remote = os.environ.get("SPARK_REMOTE")
     if remote and not remote.startswith("local"):
-        # days and hours are those of UTC, whatever the server's own clock shows
-        return builder.config("spark.sql.session.timeZone", "UTC").remote(remote).getOrCreate()
+        return builder.config(*IN_UTC).remote(remote).getOrCreate()
     require_java()
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told by the command
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
@@ -137,7 +138,7 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
         "spark.driver.extraJavaOptions": java_options(quick),
         "spark.jars": ",".join(added),
     }
-    for key, value in (LOCAL | TINY | DELTA | started).items():
+    for key, value in (LOCAL | TINY | DELTA | started | dict([IN_UTC])).items():
         builder = builder.config(key, value)
     if not remote:
         remember_lookups()
@@ -147,7 +148,11 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
 
 def java_options(quick: bool) -> str:
     """Options of the JVM that is started; ``DEADLETTER_JAVA_OPTIONS`` adds to them."""
-    options = [QUICK_JVM if quick else JVM, os.environ.get("DEADLETTER_JAVA_OPTIONS", "")]
+    options = [
+        QUICK_JVM if quick else JVM,
+        ON_LINUX if sys.platform == "linux" else "",
+        os.environ.get("DEADLETTER_JAVA_OPTIONS", ""),
+    ]
     if STORED_CLASSES.exists():  # a JVM that cannot use them does without; it need not tell
         options.append(f"-XX:SharedArchiveFile={STORED_CLASSES} -Xlog:disable -Xlog:all=error:stderr")
     return " ".join(filter(None, options))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from deadletter.session import HELD_ROWS, held_rows
 
@@ -43,7 +41,7 @@ def _held(df: DataFrame) -> DataFrame | None:
     most = held_rows(df.sparkSession)
     if not most:
         return None
-    schema = nullable(df.schema)
+    schema = df.schema.toNullable()  # which is what rows that were written are read with
     # Arrow takes no null for a struct of which a field is said never to be null.
     pairs = zip(df.schema, schema, strict=True)
     casts = {to.name: F.col(to.name).cast(to.dataType) for it, to in pairs if it.dataType != to.dataType}
@@ -52,18 +50,3 @@ def _held(df: DataFrame) -> DataFrame | None:
     if rows.num_rows > most or rows.nbytes > HELD_BYTES:
         return None
     return df.sparkSession.createDataFrame(rows, schema)
-
-
-def nullable(schema: StructType) -> StructType:
-    """The schema where each field and element may be null, which is what rows that were written are read with.
-
-    >>> told = StructType.fromDDL("a int not null, b array<struct<c: string not null>>")
-    >>> nullable(told) == StructType.fromDDL("a int, b array<struct<c: string>>")
-    True
-    """
-    flags = ("nullable", "containsNull", "valueContainsNull")
-
-    def widened(part: dict) -> dict:
-        return part | {flag: True for flag in flags if flag in part}
-
-    return StructType.fromJson(json.loads(schema.json(), object_hook=widened))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from deadletter.sqltext import sql_string
 from deadletter.tables import Table
 
@@ -65,6 +63,6 @@ def joined_value(name: str, kind: str) -> str:
     >>> joined_value("seen", "timestamp")
     'least(t.`seen`, s.`seen`)'
     """
-    if re.match(r"array<", kind):
+    if kind.startswith("array<"):
         return f"array_sort(array_union(t.`{name}`, s.`{name}`))"
     return f"least(t.`{name}`, s.`{name}`)"

@@ -25,10 +25,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the lake. ``key`` names the columns that tell its rows apart; nobody changes the rows of one that
-    is ``append_only``. Files are left out by the columns in ``found_by``, or any of the first 32. With
-    ``marks_changes`` rows that change are marked in their files, which are large; other tables' files are written anew,
-    since each query asks whether a file has marks."""
+    """One table of the lake.
+
+    ``key``: columns that identify a row. ``append_only``: rows are never changed. ``found_by``: columns with min/max
+    statistics, by which queries skip files (default: the first 32). ``marks_changes``: uses deletion vectors: a change
+    marks the row instead of rewriting a large file; off for small tables, since each query must check for vectors.
+    """
 
     layer: str
     name: str
@@ -454,10 +456,10 @@ QUEUE_CHANGES = Table(
     (*QUEUE, "source_version"),
     (
         *_IDENTITY[:2],
-        Column("queue", "string", "Queue or topic; *: what was told may concern all of the tenant's"),
+        Column("queue", "string", "Queue or topic; *: the change may concern every queue of the tenant"),
         Column("source_version", "bigint", "The version of bronze that was merged"),
-        Column("earliest", "timestamp", "The first time that was told of; null: the queue was only named"),
-        Column("latest", "timestamp", "The last time that was told of; it does not count before"),
+        Column("earliest", "timestamp", "Time of the merge's first fact about the queue; null: it was only named"),
+        Column("latest", "timestamp", "Time of the last one: gold as of an earlier time does not have it"),
     ),
     append_only=True,
 )

@@ -11,10 +11,10 @@ UTC with microseconds, all durations are seconds.
 """
 
 
-def document(tables: tuple[Table, ...] = ALL_TABLES) -> str:
+def document() -> str:
     """The whole page: a list of the tables, then each with its columns."""
-    listed = "\n".join(f"- [`{table.full_name}`](#{anchor(table)}): {table.comment}" for table in tables)
-    return "\n".join([HEAD, listed, "", *[section(table) for table in tables]])
+    listed = "\n".join(f"- [`{table.full_name}`](#{anchor(table)}): {table.comment}" for table in ALL_TABLES)
+    return "\n".join([HEAD, listed, "", *[section(table) for table in ALL_TABLES]])
 
 
 def anchor(table: Table) -> str:

@@ -11,12 +11,16 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
+from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import dated, each
 from deadletter.gold.scope import affected
+from deadletter.gold.status import message_status
 from deadletter.lake import Lake, from_micros
 from deadletter.parallel import together
-from deadletter.replay import dead_letter_links, facts_at, habits_in, statuses
+from deadletter.parsing import pulsar
+from deadletter.replay import dead_letter_links, facts_at, habits_in
 from deadletter.rules.policy import policy_at
+from deadletter.sqltext import sql_string
 from deadletter.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
@@ -40,6 +44,12 @@ RULES = {
 """The rule behind each reason of death, with its document."""
 
 
+DEATH = (*MESSAGE_KEY, "event_id")
+SHARED = ("payload", "payload_event_id", "payload_position", "error", "traits", "deviation_key", "deviation")
+SHARED += ("signature", "pattern_id")
+"""What gold finds by comparing a dead letter with other messages."""
+
+
 @dataclass(frozen=True)
 class Moment:
     """Something that happened to a message: when (UTC), where, what, and the raw event that says so."""
@@ -52,19 +62,30 @@ class Moment:
 
 @dataclass(frozen=True)
 class Life:
-    """A message's moments in order, its status in each queue, and its death if it died."""
+    """What was known of a message at ``as_of``: its moments in order, its status in each queue, its death if it died.
+
+    Times of the rows are ISO 8601 texts.
+    """
 
     message_id: str
+    as_of: datetime
     moments: list[Moment]
     statuses: list[dict]
     deaths: list[dict]
 
 
 def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
-    """What is known of ``message_id`` until ``as_of``; :class:`UsageError` if nothing is."""
-    mine = F.col("message_id") == message_id
+    """What is known of ``message_id`` until ``as_of``; :class:`UsageError` if nothing is.
+
+    A Pulsar message may be named as any client prints its id. Where no event names a message so, the id may be that of
+    its dead letter.
+    """
+    name = _as_kept(lake, message_id)
+    mine = F.col("message_id") == name
     places = lake.read(tables.MESSAGE_STATE).where(mine).select(*QUEUE).distinct()
-    found, links = together([places.collect, partial(dead_letter_links, lake)])
+    found, links, origin = together([places.collect, partial(dead_letter_links, lake), partial(_origin, lake, name)])
+    if not found and origin:
+        return life(lake, origin, as_of)
     # no fact of another queue says anything of it, but of those that its queues' dead letters link them with
     facts = each(facts_at(lake, as_of, affected(map(tuple, found), links)), held_if_few)
     told = facts.state.where(mine).withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
@@ -74,20 +95,40 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     ]
     if not moments:
         raise UsageError(f"no event until {as_of.isoformat()} names a message {message_id}")
-    status = statuses(facts, habits_in(lake.all_progress())).where(mine)
+    habits = habits_in(lake.all_progress())
+    dead = held_if_few(all_deaths(facts, habits, held_if_few, facts.systems()))
+    status = message_status(facts, dead, habits).where(mine)
     shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
-    deaths = lake.read(tables.DEAD_LETTERS).where(mine & (F.col("dead_lettered_at") <= F.lit(as_of)))
-    until_then = F.when(F.col("removed_at") <= F.lit(as_of), F.col("removed_at"))
-    deaths = deaths.withColumn("removed_at", until_then)
-    return Life(message_id, moments, _rows(shown), _rows(deaths))
+    shared = lake.read(tables.DEAD_LETTERS).where(mine).select(*DEATH, *SHARED)
+    return Life(name, as_of, moments, _rows(shown), _rows(_known(dead.where(mine), shared)))
+
+
+def _known(deaths: DataFrame, shared: DataFrame) -> DataFrame:
+    """The deaths as they stood at ``as_of``, with what gold found of them: it may stand for a later time, by which a
+    death was taken back or the message died again."""
+    found = deaths.drop(*SHARED).join(shared, list(DEATH), "left")
+    return found.select(*tables.DEAD_LETTERS.column_names)
+
+
+def _as_kept(lake: Lake, message_id: str) -> str:
+    """The id as silver has it: Pulsar's clients print ``(3,0,-1,-1)`` where another prints ``3:0:-1``."""
+    given = sql_string(message_id)
+    return lake.spark.sql(f"SELECT coalesce({pulsar.message_id(given)}, {given})").first()[0]
+
+
+def _origin(lake: Lake, message_id: str) -> str | None:
+    """The message that became a dead letter with this id, where the broker gave it a new one."""
+    dead = lake.read(tables.DEAD_LETTERS).where(F.col("dead_letter_message_id") == message_id)
+    row = dead.select("message_id").orderBy("message_id").first()
+    return row and row["message_id"]
 
 
 def _rows(df: DataFrame) -> list[dict]:
     texts = [
-        (F.date_format(name, "yyyy-MM-dd HH:mm:ss.SSSSSS") if kind == "timestamp" else F.col(name)).alias(name)
+        (F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx") if kind == "timestamp" else F.col(name)).alias(name)
         for name, kind in df.dtypes
     ]
-    return [row.asDict() for row in df.select(*texts).orderBy(*MESSAGE_KEY).collect()]
+    return [row.asDict(recursive=True) for row in df.select(*texts).orderBy(*MESSAGE_KEY).collect()]
 
 
 def _moments(state: DataFrame, policies: DataFrame) -> DataFrame:

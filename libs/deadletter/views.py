@@ -16,6 +16,8 @@ from deadletter.lakemasks import lake_masks
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.report import queries
 from deadletter.report.queries import bucket_of, over_time, place, short_name
+from deadletter.rules.pulsar import tenant_of
+from deadletter.triage import find
 
 
 def dead_letters(lake: Lake, queue: str = "", since: str = "") -> DataFrame:
@@ -30,16 +32,16 @@ def dead_letters(lake: Lake, queue: str = "", since: str = "") -> DataFrame:
 
 
 def what_died(dead: DataFrame) -> DataFrame:
-    """``place, reason, cause, dead_letters, since, last, patterns``, the most deaths first."""
+    """``place, reason, evidence, cause, dead_letters, since, last, patterns``, the most deaths first."""
     return (
-        dead.groupBy("place", "reason", "cause")
+        dead.groupBy("place", "reason", "evidence", "cause")
         .agg(
             _count(),
             F.min("dead_lettered_at").alias("since"),
             F.max("dead_lettered_at").alias("last"),
             F.count_distinct("pattern_id").alias("patterns"),
         )
-        .orderBy(F.desc("dead_letters"), "place", "reason")
+        .orderBy(F.desc("dead_letters"), "place", "reason", "evidence")
     )
 
 
@@ -49,60 +51,77 @@ def deaths_over_time(dead: DataFrame) -> DataFrame:
 
 
 def patterns_of(lake: Lake, dead: DataFrame) -> DataFrame:
-    """The patterns of these dead letters: ``pattern_id, template, dead_letters, since, last, status``."""
-    counted = dead.groupBy("pattern_id").agg(
-        _count(), F.min("dead_lettered_at").alias("since"), F.max("dead_lettered_at").alias("last")
-    )
-    named = lake.read(tables.POISON_PATTERNS).select("pattern_id", "kind", "template", "status")
+    """The patterns of these dead letters: ``pattern_id, template, dead_letters, since, last, status, kind``.
+
+    Without those that people muted, see :func:`muted_of`.
+    """
     return (
-        counted.join(named, "pattern_id", "left")
+        _patterns(lake, dead)
+        .where("NOT muted")
         .select("pattern_id", "template", "dead_letters", "since", "last", "status", "kind")
         .orderBy(F.desc("dead_letters"), "pattern_id")
     )
 
 
-def examples(lake: Lake, dead: DataFrame, most: int = 5) -> DataFrame:
-    """The latest deaths: ``place, message_id, dead_lettered_at, reason, claim_count, error, payload``."""
-    return (
-        dead.orderBy(F.desc("dead_lettered_at"), "message_id")
-        .limit(most)
-        .select("place", "message_id", "dead_lettered_at", "reason", "claim_count", *_shown(lake, "error", "payload"))
+def muted_of(lake: Lake, dead: DataFrame) -> DataFrame:
+    """What :func:`patterns_of` leaves out, one row: ``muted_patterns, dead_letters``."""
+    counted = (F.count("*").alias("muted_patterns"), F.coalesce(F.sum("dead_letters"), F.lit(0)).alias("dead_letters"))
+    return _patterns(lake, dead).where("muted").agg(*counted)
+
+
+def _patterns(lake: Lake, dead: DataFrame) -> DataFrame:
+    counted = dead.groupBy("pattern_id").agg(
+        _count(), F.min("dead_lettered_at").alias("since"), F.max("dead_lettered_at").alias("last")
     )
+    named = lake.read(tables.POISON_PATTERNS).select("pattern_id", "kind", "template", "status", "muted")
+    return counted.join(named, "pattern_id")
+
+
+def examples(lake: Lake, dead: DataFrame, most: int = 5) -> DataFrame:
+    """The latest deaths: ``place, message_id, dead_lettered_at, reason, evidence, claim_count, error, payload``."""
+    named = ("place", "message_id", "dead_lettered_at", "reason", "evidence", "claim_count")
+    latest = dead.orderBy(F.desc("dead_lettered_at"), "message_id").limit(most)
+    return latest.select(*named, *_shown(lake, "error", "payload"))
 
 
 def still_held(lake: Lake, dead: DataFrame) -> DataFrame:
     """What still lies in the dead letter queues, and when the broker drops the first of it.
 
-    ``dead_letter_queue, dead_letters, first_expires``. What Zaqar had dropped by the time of the last run, or what was
-    removed there, is left out; RabbitMQ's and Pulsar's events tell no removal, so all that went there counts.
+    ``system, tenant, dead_letter_queue, dead_letters, first_expires``. What Zaqar had dropped by the time of the last
+    run, or what was removed there, is left out; RabbitMQ's and Pulsar's events tell no removal, so all that went there
+    counts.
     """
     done = lake.progress("gold")
     dropped = F.col("expires_at") <= F.lit(done.as_of if done else None).cast("timestamp")
     return (
         dead.where("dead_letter_queue IS NOT NULL AND removed_at IS NULL")
         .where(~F.coalesce(dropped, F.lit(False)))
-        .groupBy("dead_letter_queue")
+        .where("system != 'zaqar' OR expires_at IS NOT NULL")  # one without an end there was moved on
+        .groupBy("system", F.expr(tenant_of("dead_letter_queue")).alias("tenant"), "dead_letter_queue")
         .agg(_count(), F.min("expires_at").alias("first_expires"))
-        .orderBy(F.desc("dead_letters"), "dead_letter_queue")
+        .orderBy(F.desc("dead_letters"), "system", "tenant", "dead_letter_queue")
     )
 
 
 def pattern(lake: Lake, pattern_id: str = "") -> DataFrame:
-    """The one row of ``gold.poison_patterns``; empty ``pattern_id``: the pattern with the most dead letters.
+    """The one row of ``gold.poison_patterns``.
 
-    Raises :class:`UsageError` where there is none.
+    ``pattern_id``: an id that the pattern has or had, or the start of one. Empty: the pattern with the most dead
+    letters, a muted one only where all are.
+
+    Raises :class:`UsageError` where there is none, or several begin so.
     """
     found = lake.read(tables.POISON_PATTERNS)
-    found = found.where(F.col("pattern_id") == pattern_id) if pattern_id else found
-    one = found.orderBy(F.desc("dead_letters"), "pattern_id").limit(1)
+    found = found.where(F.col("pattern_id") == find(lake, pattern_id)) if pattern_id else found
+    one = found.orderBy("muted", F.desc("dead_letters"), "pattern_id").limit(1)
     if one.isEmpty():
         raise UsageError(f"no pattern {pattern_id or 'yet'} in gold.poison_patterns of {lake.root}")
     return one
 
 
 def members(lake: Lake, pattern_id: str) -> DataFrame:
-    """The dead letters of a pattern, with ``place``."""
-    return dead_letters(lake).where(F.col("pattern_id") == pattern_id)
+    """The dead letters of a pattern, named as for :func:`pattern`, with ``place``."""
+    return dead_letters(lake).where(F.col("pattern_id") == find(lake, pattern_id))
 
 
 def differences(dead: DataFrame) -> DataFrame:

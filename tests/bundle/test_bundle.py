@@ -4,6 +4,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from deadletter.tables import ALL_TABLES
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = yaml.safe_load((ROOT / "databricks.yml").read_text())
+LAYER = re.compile(r"\b(bronze|silver|gold|control)\.\w+")
 KINDS = {"dashboards": Dashboard, "jobs": Job, "schemas": Schema, "volumes": Volume}
 
 
@@ -96,6 +98,12 @@ def test_jobs_bring_the_wheel_that_the_bundle_builds():
             assert environment["spec"]["dependencies"] == [f"../{built}/*.whl"]
 
 
+def test_the_wheel_brings_no_spark_to_databricks():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [re.match(r"[\w-]+", requirement)[0] for requirement in project["dependencies"]]
+    assert not {"pyspark", "delta-spark"} & set(named)
+
+
 def test_the_landing_volume_is_where_the_job_reads():
     (path,) = ROOT.glob("pipelines/schemas.yml")
     made = yaml.safe_load(path.read_text())["resources"]
@@ -161,6 +169,23 @@ def test_targets():
     assert BUNDLE["targets"]["prod"]["mode"] == "production"
     assert "service_principal_name" in BUNDLE["targets"]["prod"]["run_as"]
     assert "host" not in (ROOT / "databricks.yml").read_text()
+
+
+def test_production_may_use_what_was_deployed():
+    """The principal that runs may write every schema, the dashboard's readers read those that it asks."""
+    granted = BUNDLE["targets"]["prod"]["resources"]["schemas"]
+    (made,) = [yaml.safe_load(path.read_text())["resources"] for path in ROOT.glob("pipelines/schemas.yml")]
+    assert granted.keys() == made["schemas"].keys()
+    read = set()
+    for name, body in granted.items():
+        grants = Schema.from_dict(made["schemas"][name] | body).as_dict()["grants"]
+        may = {grant["principal"]: set(grant["privileges"]) for grant in grants}
+        assert {"USE_SCHEMA", "CREATE_TABLE", "SELECT", "MODIFY"} <= may["${var.service_principal}"]
+        read |= {name} if "SELECT" in may.get("${var.readers}", ()) else set()
+    asked = {
+        name for page in dashboards() for sql in load(page.values[0]).datasets.values() for name in LAYER.findall(sql)
+    }
+    assert asked <= read
 
 
 @pytest.mark.parametrize("target", ["dev", "prod"])

@@ -1,6 +1,7 @@
 """What ``deadletter explain`` tells of a message, and that the facts of its own queues are enough for it."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -39,12 +40,37 @@ def test_a_life(lake, dead, system):
     found = json.loads(told(lake, row["message_id"], "--json"))
     (death,) = [death for death in found["deaths"] if death["event_id"] == row["event_id"]]
     assert (death["queue"], death["pattern_id"]) == (row["queue"], row["pattern_id"])
+    assert death["traits"] == [trait.asDict() for trait in row["traits"]]
     here = [moment["what"] for moment in found["moments"] if row["queue"] in moment["queue"]]
     assert here[0].startswith("posted")
     limited = [what for what in here if f"[limit {row['max_deliveries']}, to {row['dead_letter_queue']}]" in what]
     assert limited and all(what.startswith("delivery ") for what in limited)
     assert standings(found["statuses"]) == standings(it for it in statuses if it["message_id"] == row["message_id"])
     assert "dead_lettered" in [status["status"] for status in found["statuses"]]
+
+
+def test_a_message_named_as_clients_print_its_id(lake, dead):
+    """Pulsar's ids have as many forms as clients; the dead letter has an id of its own."""
+    row = dead[0]["pulsar"]
+    ledger, entry, partition, *batch = row["message_id"].split(":")
+    printed = f"({ledger},{entry},{partition},{batch[0] if batch else -1})"
+    forms = [row["message_id"], printed, *([] if batch else [f"{row['message_id']}:-1"]), row["dead_letter_message_id"]]
+    for form in forms:
+        found = json.loads(told(lake, form, "--json"))
+        assert found["message_id"] == row["message_id"], form
+        assert row["dead_letter_message_id"] in [death["dead_letter_message_id"] for death in found["deaths"]]
+    assert f"went to {row['dead_letter_queue']} as {row['dead_letter_message_id']}" in told(lake, printed)
+
+
+def test_times_of_programs_have_their_offset(lake, dead):
+    row = dead[0]["zaqar"]
+    found = json.loads(told(lake, row["message_id"], "--json"))
+    names = ("dead_lettered_at", "posted_at", "expires_at", "removed_at", "delay_until")
+    rows = [*found["statuses"], *found["deaths"]]
+    times = [found["as_of"], *[moment["time"] for moment in found["moments"]]]
+    times += [time for row in rows for name, time in row.items() if name in names and time]
+    assert times and all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", time) for time in times)
+    assert f"{row['dead_lettered_at']:%Y-%m-%dT%H:%M:%S.%f}+00:00" in times
 
 
 def test_what_was_removed_later_is_not_told(lake, dead):
@@ -62,6 +88,7 @@ def standings(rows):
 def test_for_a_person(lake, dead):
     row = dead[0]["zaqar"]
     text = told(lake, row["message_id"])
+    assert f"as of {gold_as_of(lake):%Y-%m-%dT%H:%M:%S.%f} UTC" in text
     assert f"Died {row['dead_lettered_at']:%Y-%m-%d %H:%M:%S.%f} in {row['queue']}: max_claim_count" in text
     counted = f"{row['claim_count']} counted against a limit of {row['max_deliveries']}"
     for part in (counted, f"went to {row['dead_letter_queue']}", f"pattern {row['pattern_id']}", "change 4.3"):

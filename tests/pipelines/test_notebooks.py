@@ -10,23 +10,26 @@ from pyspark.sql import functions as F
 from deadletter import tables, views
 from deadletter.cli import cli
 from deadletter.errors import DeadletterError, UsageError
-from deadletter.notebook import HEADER, cells, execute, widgets_of
-from deadletter.notebook_page import write_page
+from deadletter.notebook import HEADER, Cell, cells, execute, widgets_of
+from deadletter.notebook_page import render, write_page
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+DIED = ["place", "reason", "evidence", "cause", "dead_letters", "since", "last", "patterns"]
+EXAMPLES = ["place", "message_id", "dead_lettered_at", "reason", "evidence", "claim_count", "error", "payload"]
 EXPECTED = {
     "triage_dead_letters": [
-        ["place", "reason", "cause", "dead_letters", "since", "last", "patterns"],
+        DIED,
         "chart",
         ["pattern_id", "template", "dead_letters", "since", "last", "status", "kind"],
-        ["place", "message_id", "dead_lettered_at", "reason", "claim_count", "error", "payload"],
-        ["dead_letter_queue", "dead_letters", "first_expires"],
+        ["muted_patterns", "dead_letters"],
+        EXAMPLES,
+        ["system", "tenant", "dead_letter_queue", "dead_letters", "first_expires"],
     ],
     "explore_pattern": [
         tables.POISON_PATTERNS.column_names,
-        ["place", "message_id", "dead_lettered_at", "reason", "claim_count", "error", "payload"],
+        EXAMPLES,
         "chart",
-        ["place", "reason", "cause", "dead_letters", "since", "last", "patterns"],
+        DIED,
         ["difference", "dead_letters", "example"],
     ],
     "plan_limit": [
@@ -87,19 +90,17 @@ def test_triage_since_leaves_out_what_died_before(lake, monkeypatch):
     assert died.agg(F.sum("dead_letters")).first()[0] == expected
 
 
-def test_a_pattern_shows_all_its_members(lake, monkeypatch):
+def test_a_pattern_shows_all_its_members_also_by_the_start_of_its_id(lake, monkeypatch):
     smallest = lake.read(tables.POISON_PATTERNS).orderBy("dead_letters", "pattern_id").first()
-    shown = run("explore_pattern", lake, monkeypatch, pattern=smallest["pattern_id"])
+    shown = run("explore_pattern", lake, monkeypatch, pattern=smallest["pattern_id"][:10])
     assert shown[0].first()["pattern_id"] == smallest["pattern_id"]
     assert shown[3].agg(F.sum("dead_letters")).first()[0] == smallest["dead_letters"]
 
 
 def test_a_lower_limit_stops_what_was_delivered_more_often(lake, monkeypatch):
     preview = run("plan_limit", lake, monkeypatch, limit="1")[2]
-    again = (
-        lake.read(tables.MESSAGE_STATE).where("size(deliveries) > 1 AND system = 'zaqar' AND queue = 'orders'").count()
-    )
-    found = preview.where("place = 'zaqar orders'").first()
+    again = lake.read(tables.MESSAGE_STATE).where("size(deliveries) > 1 AND tenant = 'p1' AND queue = 'orders'").count()
+    found = preview.where("place = 'zaqar p1/orders'").first()
     assert found["stopped"] == again > 0
     assert found["stopped_though_settled"] <= found["stopped"] <= found["delivered"]
 
@@ -136,10 +137,26 @@ def test_what_is_no_notebook_or_no_place_for_a_page(tmp_path):
         write_page(tmp_path / "good.py", tmp_path / "good.py" / "page.html")
 
 
+@pytest.mark.parametrize("magic", ["%sql", "%run", "%pip"])
+def test_a_cell_that_is_neither_python_nor_prose_is_told(tmp_path, magic):
+    path = tmp_path / "other.py"
+    path.write_text(f"{HEADER}\n# MAGIC %md\n# MAGIC 50 %off\n\n# COMMAND ----------\n\n# MAGIC {magic} x\n")
+    with pytest.raises(UsageError, match=f"cell 2 begins with {magic}: only Python and %md"):
+        execute(path)
+
+
+def test_nested_values_are_json_and_times_utc(spark):
+    time = "TIMESTAMP'2026-11-20 20:53:01Z'"
+    df = spark.sql(f"SELECT true AS sure, {time} AS at, array(named_struct('at', {time}, 'who', 'ann')) AS told")
+    page = render("t", [Cell("df", False, [df])]).split("<body>")[1]
+    assert "<td>true</td><td>2026-11-20 20:53:01</td>" in page
+    assert "<td>[{&quot;at&quot;:&quot;2026-11-20 20:53:01&quot;,&quot;who&quot;:&quot;ann&quot;}]</td>" in page
+
+
 def test_an_executed_notebook_is_a_page(lake, monkeypatch, tmp_path):
     monkeypatch.setenv("DEADLETTER_LAKE", lake.root)
     page = write_page(NOTEBOOKS / "plan_limit.py", tmp_path / "made" / "plan.html").read_text(encoding="utf-8")
     assert "<h1>Plan a delivery limit</h1>" in page
     assert page.count("Plotly.newPlot(") == 2
-    assert "<td>zaqar orders</td>" in page
+    assert "<td>zaqar p1/orders</td>" in page
     assert 'src="http' not in page[page.index("<body>") :], "the page must open offline"

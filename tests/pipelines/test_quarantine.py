@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import functions as F
 
 from deadletter import steps, tables
 from deadletter.cli import cli
@@ -187,3 +188,19 @@ def test_a_lake_of_an_earlier_version(lake):
     assert listed(lake) == WAITING
     call("discard", "--where", "system = 'zaqar'", "--lake", lake.root, "--why", "known")
     assert listed(lake) == {("plusar", "unknown_system"): 200}
+
+
+def test_an_event_that_bronze_does_not_hold_stays(lake):
+    """It was not judged again, so nothing may take it out of quarantine."""
+    ghost = lake.read(tables.QUARANTINE).limit(1).withColumn("event_id", F.lit("0" * 64))
+    lake.append(ghost, tables.QUARANTINE)
+    told = call("release", "0" * 64, "--lake", lake.root, "--why", "try")
+    assert "0 of 1 events released; 1 stay" in told
+
+
+def test_what_was_chosen_by_its_decision_stays_chosen(lake):
+    """A release is a decision: the rows are those that had none when it began."""
+    told = call(
+        "release", "--where", "decision IS NULL AND reasons[0] LIKE 'not_json%'", "--lake", lake.root, "--why", "x"
+    )
+    assert "0 of 1 events released; 1 stay" in told and "not_json" in told

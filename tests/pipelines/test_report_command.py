@@ -1,11 +1,14 @@
 """``deadletter report``: a page that counts what the lake holds and names nobody."""
 
+import shutil
 from pathlib import Path
 
 from click.testing import CliRunner
 
-from deadletter import tables
+from deadletter import tables, views
 from deadletter.cli import cli
+from deadletter.dashboard.server import bundled
+from deadletter.lake import Lake
 
 
 def page(lake, out, *options):
@@ -25,3 +28,21 @@ def test_the_report_counts_and_names_nobody(small_lake, tmp_path):
     assert "@example.org" in revealed
     assert "@example.org" not in hidden
     assert 'data_docs/index.html"' in hidden
+
+
+def test_a_muted_pattern_is_counted_and_not_listed(small_lake, tmp_path):
+    """Neither in the report nor in what the dashboard and the notebooks list."""
+    lake = Lake(small_lake.spark, str(shutil.copytree(small_lake.root, tmp_path / "lake")))
+    muted = views.pattern(lake).first()
+    call = ["patterns", "mute", muted["pattern_id"], "--lake", lake.root, "--by", "ann", "--why", "known"]
+    assert CliRunner().invoke(cli, call).exit_code == 0
+    shown, dead = page(lake, tmp_path / "report"), lake.read(tables.DEAD_LETTERS)
+    assert muted["pattern_id"] not in shown
+    assert "not listed: 1 muted" in shown
+    assert f"<dt>dead letters</dt><dd>{dead.count():,}</dd>" in shown
+    listed = [lake.query(bundled().datasets["patterns"]), views.patterns_of(lake, dead), views.pattern(lake)]
+    for frame in listed:
+        found = {row["pattern_id"] for row in frame.select("pattern_id").collect()}
+        assert found and muted["pattern_id"] not in found
+    assert tuple(views.muted_of(lake, dead).first()) == (1, muted["dead_letters"])
+    assert lake.query(bundled().datasets["dead_letters"]).where("muted").count() > 0

@@ -3,20 +3,27 @@
 import csv
 import io
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
 
-from deadletter import tables
+from deadletter import tables, triage
 from deadletter.cli import cli
 from deadletter.errors import UsageError
+from deadletter.lake import Lake
+from deadletter.replay import gold_as_of
+
+
+def called(lake, *arguments):
+    done = CliRunner().invoke(cli, [*arguments, "--lake", lake.root])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
 
 
 def shown(lake, *arguments):
-    done = CliRunner().invoke(cli, ["show", *arguments, "--lake", lake.root])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.stdout
+    return called(lake, "show", *arguments).stdout
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +49,29 @@ def test_csv(lake, expected):
 def test_for_people(lake, expected):
     text = shown(lake, "dead_letters", "--where", "system = 'rabbitmq'", "--limit", "3")
     assert all(message_id in text for message_id in expected)
+
+
+def test_a_list_that_is_cut_says_so(lake, expected):
+    """And one that is not does not: there are as many rows as are shown, or fewer."""
+    where = ["--where", "message_id IN ({})".format(", ".join(f"'{name}'" for name in expected))]
+    for options, told in ((["--limit", "2"], "first 2 rows; --limit N shows more\n"), (["--limit", "3"], ""), ([], "")):
+        for form in ([], ["--json"]):
+            done = called(lake, "show", "dead_letters", *where, *options, *form)
+            assert done.stderr == told
+            assert [name in done.stdout for name in expected] == [True, True, not told]
+    assert called(lake, "show", "dead_letters").stderr == "first 20 rows; --limit N shows more\n"
+
+
+def test_decisions_under_any_former_id(small_lake, tmp_path):
+    """However many there are, and whichever of them it had when something was decided."""
+    own = Lake(small_lake.spark, str(shutil.copytree(small_lake.root, tmp_path / "lake")))
+    name = own.read(tables.POISON_PATTERNS).orderBy("pattern_id").first()["pattern_id"]
+    former = [f"former{n:02}" for n in range(25)]
+    rows = [(alias, name, "grouping") for alias in former]
+    own.append(own.spark.createDataFrame(rows, tables.PATTERN_ALIASES.ddl), tables.PATTERN_ALIASES)
+    triage.decide(own, former[-1], "mute", "ann", "known", gold_as_of(own))
+    row = json.loads(called(own, "patterns", "show", name, "--json").stdout)
+    assert set(former) <= set(row["former_ids"]) and [made["why"] for made in row["decisions"]] == ["known"]
 
 
 def test_as_of(small_lake):

@@ -14,6 +14,11 @@ from deadletter.statements import create_statement
 EVENT = b'{"captured_at": "2026-11-20T20:53:01+00:00"}\n'
 
 
+def older(table):
+    """The table as another version made it: with its first columns only."""
+    return tables.Table(table.layer, table.name, "older", table.key[:1], table.columns[:3])
+
+
 @pytest.fixture
 def landing(tmp_path):
     (tmp_path / "landing" / "zaqar").mkdir(parents=True)
@@ -63,11 +68,37 @@ def test_a_landing_file_that_cannot_be_read(landing, tmp_path, monkeypatch, caps
 def test_a_lake_of_another_version(spark, landing, tmp_path, monkeypatch, capsys):
     """A table without one of today's columns: it is named, with what is missing."""
     lake = Lake(spark, str(tmp_path / "lake"))
-    older = tables.Table("silver", "quarantine", "older", ("event_id",), tables.QUARANTINE.columns[:3])
-    spark.sql(create_statement(lake.identifier(tables.QUARANTINE), older))
+    spark.sql(create_statement(lake.identifier(tables.QUARANTINE), older(tables.QUARANTINE)))
     code, told = run(landing, lake.root, monkeypatch, capsys)
     assert code == 1
     assert "was made by another version: silver.quarantine: missing raw string; missing source_file string" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["patterns", "list"], "was made by another version: gold.poison_patterns: missing dead_letters bigint"),
+        (["show", "collateral"], "was made by another version, or its first run did not end: it holds no table gold."),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_other_commands_on_a_lake_of_another_version(spark, tmp_path, monkeypatch, capsys, command, told):
+    """Its table lacks a column, or it lacks a table."""
+    lake = Lake(spark, str(tmp_path / "lake"))
+    lake.create_missing([tables.PROGRESS])
+    if command[0] == "patterns":
+        spark.sql(create_statement(lake.identifier(tables.POISON_PATTERNS), older(tables.POISON_PATTERNS)))
+    code, said = call([*command, "--lake", lake.root], monkeypatch, capsys)
+    assert code == 1 and told in said
+
+
+def test_a_folder_that_is_closed(spark, tmp_path, monkeypatch, capsys):
+    """A lake's table may be there where nobody may look: it is not called absent."""
+    closed = PermissionError(13, "Permission denied", "lake/gold")
+    lake = Lake(spark, str(tmp_path / "lake"))
+    monkeypatch.setattr("deadletter.cli.failing.Path.iterdir", lambda _: (_ for _ in ()).throw(closed))
+    code, told = call(["show", "dead_letters", "--lake", lake.root], monkeypatch, capsys)
+    assert code == 1 and "lake/gold: Permission denied; give this user access to it" in told
 
 
 def test_a_table_without_its_files(spark, tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """``deadletter cluster`` on files of every kind."""
 
 import csv
+import gzip
 import json
 
 import pytest
@@ -58,6 +59,26 @@ def test_a_place_that_cannot_be_written(tmp_path):
 def test_json_that_nobody_nests_so_deep(tmp_path):
     with pytest.raises(UsageError, match="line 1 is not JSON"):
         grouped(tmp_path, "a.jsonl", '{"t": ' + "[" * 100_000, "--column", "t")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(gzip.compress(b"one\n"), "packed with gzip; unpack it first"), ("one\n".encode("utf-16"), "holds NUL bytes")],
+)
+def test_what_is_no_text(tmp_path, content, told):
+    (tmp_path / "a.log").write_bytes(content)
+    done = CliRunner().invoke(cli, ["cluster", str(tmp_path / "a.log"), "--out", str(tmp_path / "out.csv")])
+    assert isinstance(done.exception, UsageError) and told in str(done.exception)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_the_texts_are_not_written_over(tmp_path):
+    (tmp_path / "a.log").write_text("one\n")
+    (tmp_path / "b.log").symlink_to("a.log")
+    for out in ("a.log", "b.log"):
+        done = CliRunner().invoke(cli, ["cluster", str(tmp_path / "a.log"), "--out", str(tmp_path / out)])
+        assert isinstance(done.exception, UsageError) and "would be written over the texts" in str(done.exception)
+    assert (tmp_path / "a.log").read_text() == "one\n"
 
 
 def test_a_column_that_is_not_there(tmp_path):

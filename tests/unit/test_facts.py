@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold import pulsar as gold_pulsar
 from deadletter.gold import rabbitmq
-from deadletter.gold.at_risk import receivable, waiting
+from deadletter.gold.at_risk import dead_letter_queues, receivable, waiting
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import each, until
@@ -330,3 +330,35 @@ def test_a_difference_is_told(silver, system, events, kinds):
     facts = silver(system, events)
     found = discrepancies(facts, all_deaths(facts, systems=[system])).select("kind").collect()
     assert {row["kind"] for row in found} == kinds
+
+
+def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(silver):
+    """What waits in its retry queue comes back; a queue that no policy names any more holds nobody's dead letters."""
+
+    def sends(target):
+        given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
+        return [f'{{<<"{name}">>,longstr,<<"{value}">>}}' for name, value in given.items()]
+
+    ways = {"orders": "retry", "retry": "orders", "mail": "parked"}
+    events = [queue_created(*sends(target), name=queue) for queue, target in ways.items()]
+    facts = silver("rabbitmq", events)
+    found = dead_letter_queues(facts, all_deaths(facts, systems=["rabbitmq"]))
+    assert {row["queue"] for row in found.collect()} == {"parked"}
+    undone = at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))
+    facts = silver("zaqar", [at(1, LIMITED), undone])
+    assert dead_letter_queues(facts, all_deaths(facts, systems=["zaqar"])).isEmpty()
+
+
+def test_pulsars_delays_are_counted(silver):
+    facts = silver("pulsar", [pulsar("send", deliver_after_s=60), pulsar("send", 2)])
+    hours = queue_health(facts, all_deaths(facts, systems=["pulsar"])).collect()
+    assert [(row["posted"], row["delayed"]) for row in hours] == [(2, 1)]
+
+
+def test_a_death_that_names_nobody_is_its_only_receivers(silver):
+    """An acknowledgement at the origin is no success then (PIP-22)."""
+    letter = pulsar("dead_letter", 50, topic="persistent://broken/default/elsewhere", properties=origin())
+    events = [pulsar("send"), pulsar("receive"), pulsar("acknowledge"), letter]
+    facts = silver("pulsar", events)
+    (death,) = all_deaths(facts, systems=["pulsar"]).collect()
+    assert (death["subscription"], death["claim_count"]) == (pulsar("receive")["subscription"], 1)

@@ -11,7 +11,7 @@ from deadletter.gates.gate import Gate
 from deadletter.gates.metrics import metrics, past
 from deadletter.gates.outcomes import Outcome, enforce
 from deadletter.gates.refused import refused
-from deadletter.gates.rows import split
+from deadletter.gates.rows import broken, split
 from deadletter.gates.suites import Rule, Suite, load_all
 from deadletter.gates.tablerules import judge
 
@@ -43,10 +43,12 @@ def attempts(spark):
 
 
 def test_each_bad_row_goes_out_with_every_rule_it_broke(attempts):
-    good, bad = split(attempts, suite(LIMIT, GRANTED, UNIQUE, ID))
-    assert good.columns == ["event_id", "limit", "granted"]
+    rules = suite(LIMIT, GRANTED, UNIQUE, ID)
+    good, bad = split(attempts, rules)
+    assert good.columns == bad.columns == ["event_id", "limit", "granted"]
     assert [tuple(row) for row in good.collect()] == [("a", 1, 1), ("c", 5, None), ("a", 2, 2)]
-    assert [(row["limit"], row["broken"]) for row in bad.collect()] == [(-1, ["r1"]), (-3, ["r1", "r5"])]
+    told = bad.select("limit", broken(rules).alias("broken")).collect()
+    assert [tuple(row) for row in told] == [(-1, ["r1"]), (-3, ["r1", "r5"])]
 
 
 def test_a_suite_without_row_rules_lets_all_through(attempts):
@@ -93,9 +95,11 @@ def test_a_critical_failure_stops_with_all_that_is_needed(attempts):
 
 def test_refused_rows_and_warnings_do_not_stop(attempts):
     refused_rows, warned = enforce(judge(attempts, suite(LIMIT, GRANTED), refused=True))
-    assert refused_rows.startswith("silver.claim_attempts: values_to_be_between(limit): 2 of 5 rows refused")
+    assert refused_rows.startswith("silver.claim_attempts: why 1: 2 of 5 rows refused, e.g. ")
     assert "deadletter show silver.quarantine --where" in refused_rows
-    assert warned.startswith("silver.claim_attempts: values_to_not_be_null(granted): 2 of 5 rows")
+    assert warned.startswith("silver.claim_attempts: why 2: 2 of 5 rows")
+    assert warned.endswith("Rule values_to_not_be_null(granted). See: deadletter show silver.claim_attempts --where "
+                           "'NOT (`granted` IS NOT NULL)'")  # fmt: skip
 
 
 def test_bad_rows_become_quarantined_events(spark, attempts):

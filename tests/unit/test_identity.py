@@ -7,21 +7,22 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.decisions import Decisions, standing
+from deadletter.gold.decisions import Decisions, Move, standing
 from deadletter.gold.identity import aliases, decided
 from deadletter.gold.patterns import grouped, judged
+from deadletter.patterns.grouping import add_signature
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 CITIES = ["Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice"]
 SCHEMA = (
     "system STRING, tenant STRING, queue STRING, subscription STRING, message_id STRING,"
-    "dead_lettered_at TIMESTAMP, error STRING, deviation_key STRING, pattern_id STRING"
+    "dead_lettered_at TIMESTAMP, error STRING, deviation_key STRING"
 )
 
 
 def death(number, error, deviation="looks healthy", queue="orders"):
     at = START + timedelta(minutes=number)
-    return ("pulsar", "t", queue, "s", f"m{number:03}", at, error, deviation, None)
+    return ("pulsar", "t", queue, "s", f"m{number:03}", at, error, deviation)
 
 
 def closed(numbers):
@@ -35,7 +36,8 @@ OTHERS += [death(80, "queue full"), death(81, "timeout after 3 s")]
 @pytest.fixture(scope="module")
 def found(spark):
     def of(rows, partitions=1):
-        return grouped(spark.createDataFrame(rows, SCHEMA).repartition(partitions)).localCheckpoint()
+        dead = spark.createDataFrame(rows, SCHEMA).repartition(partitions)
+        return grouped(add_signature(dead, "error")).localCheckpoint()
 
     return of
 
@@ -100,7 +102,7 @@ def test_decisions_move_dead_letters_and_lose_none(found):
     df = found(closed(range(8)) + OTHERS)
     base = ids(df)
     missing, depot, full = base["m090"], base["m000"], base["m080"]
-    held = Decisions(merged={full: depot}, split={missing: "queue"})
+    held = standing([made("merge", full, target=depot), made("split", missing, along="queue")])
     after = decided(df, held)
     moved = ids(after)
     assert len(moved) == len(base) == after.count()
@@ -111,6 +113,28 @@ def test_decisions_move_dead_letters_and_lose_none(found):
     assert templates[depot] == "no route from depot <*> to customer"
     assert ids(decided(df, held)) == moved
     assert ids(decided(df, Decisions())) == base
+
+
+def test_what_was_merged_into_a_pattern_is_split_with_it(found):
+    """And what is merged into it later is not: a part is not asked again."""
+    df = found(closed(range(8)) + OTHERS + [death(82, "queue full", queue="mail"), death(83, "timeout after 9 s")])
+    base = ids(df)
+    full, depot, late = base["m080"], base["m000"], base["m081"]
+    before = [made("merge", full, target=depot), made("split", depot, along="queue")]
+    moved = ids(decided(df, standing([*before, made("merge", late, target=depot)])))
+    assert moved["m080"] == depot == moved["m000"] == moved["m081"]
+    assert moved["m082"] not in (depot, full)
+
+
+def test_a_part_keeps_its_id_when_its_pattern_gets_another(found):
+    """An earlier death that came late names the pattern anew; who muted a part still has it muted."""
+    mail = [death(n, f"no route from depot {CITIES[n % 8]} to customer", queue="mail") for n in range(20, 28)]
+    few, more = found(closed(range(1, 9)) + mail), found(closed(range(9)) + mail)
+    before, after = ids(few)["m001"], ids(more)["m001"]
+    assert before != after
+    split = made("split", before, along="queue")
+    parts = ids(decided(few, standing([split]))), ids(decided(more, standing([split], {before: after})))
+    assert parts[0]["m020"] == parts[1]["m020"] not in (before, after)
 
 
 def made(action, pattern, **more):
@@ -133,9 +157,14 @@ def test_what_stands_after_all_decisions():
         {"old": "new"},
     )
     assert held.merged == {"a": "b", "new": "c"}
-    assert (held.muted, held.split, held.resolved) == (frozenset(), {"d": "queue"}, {"new": START})
+    assert (held.muted, held.resolved) == (frozenset(), {"new": START})
+    assert [tuple(move) for move in held.moves] == [
+        ("merge", "a", "b", "a"),
+        ("merge", "new", "c", "old"),
+        ("split", "d", "queue", "d"),
+    ]
     undone = standing([made("merge", "a", target="b"), made("split", "a"), made("split", "d", along="error")])
-    assert (undone.merged, undone.split) == ({}, {"d": "error"})
+    assert (undone.merged, undone.moves) == ({}, (Move("split", "d", "error", "d"),))
 
 
 @pytest.mark.parametrize(

@@ -82,3 +82,16 @@ def test_what_is_no_folder_makes_none(root):
 @pytest.mark.parametrize("root", ["/data/a:b", "/data/c~/d", "/data/catalog:", "/data/s3:/x"])
 def test_folders_with_odd_names_are_lakes(root):
     assert Lake(None, root).folder == root
+
+
+def test_a_table_whose_making_was_cut_short_is_made(spark, tmp_path):
+    """Killed between making the log's folder and its first commit, which Delta takes for a table."""
+    lake = Lake(spark, str(tmp_path))
+    (tmp_path / TABLE.layer / TABLE.name / "_delta_log").mkdir(parents=True)
+    lake.create_missing([TABLE])
+    assert lake.read(TABLE).columns == list(TABLE.column_names)
+
+
+def test_a_path_that_spark_reads_as_another(tmp_path):
+    with pytest.raises(UsageError, match="in a path as wildcards. Rename the folder"):
+        Lake(None, str(tmp_path / "lake[prod]"))

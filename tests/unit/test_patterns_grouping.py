@@ -5,7 +5,7 @@ import time
 import pytest
 
 from deadletter.patterns.cluster import cluster_file
-from deadletter.patterns.grouping import group_rows, group_texts
+from deadletter.patterns.grouping import add_signature, group_rows, group_texts
 from deadletter.patterns.mining import mine
 from deadletter.patterns.signature import signature_text, skeleton_text
 from tests.unit.patterns_texts import HOSTILE, random_texts
@@ -60,28 +60,16 @@ def test_one_strange_line_does_not_split_a_group():
 
 
 def test_volume_order_and_partitions_change_nothing(spark):
-    texts = random_texts(600, seed=3) + [f"no route from depot {city} to customer" for city in CITIES]
+    texts = [*random_texts(600, seed=3), None, *[f"no route from depot {city} to customer" for city in CITIES]]
     wanted = ids(texts)
     shuffled = texts * 3 + texts[:50]
     random.Random(1).shuffle(shuffled)
     assert ids(shuffled) == wanted
     for rows, partitions in ((texts, 1), (shuffled, 50)):
         df = spark.createDataFrame([(text,) for text in rows], "text STRING").repartition(partitions)
-        found = group_texts(df, "text").collect()
+        found = group_texts(add_signature(df, "text")).collect()
         assert len(found) == len(rows)
         assert {row.text: (row.template_id, row.template) for row in found} == wanted
-
-
-def test_groups_by_a_column_do_not_mix(spark):
-    rows = [("a", f"depot {city} is closed until monday") for city in CITIES]
-    rows += [("b", "depot Bern is closed until monday"), (None, None)]
-    found = group_texts(spark.createDataFrame(rows, "q STRING, text STRING"), "text", by=["q"])
-    templates_of = {(row.q, row.template) for row in found.collect()}
-    assert templates_of == {
-        ("a", "depot <*> is closed until monday"),
-        ("b", "depot Bern is closed until monday"),
-        (None, "(empty)"),
-    }
 
 
 def test_hostile_texts_take_bounded_time():

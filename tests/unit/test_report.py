@@ -1,10 +1,24 @@
 """The page is safe, complete without rows, and its survival curve is right by hand."""
 
+from types import SimpleNamespace
+
 from deadletter.report.charts import unsettled
 from deadletter.report.page import card, render, table
-from deadletter.report.queries import MOST_ROWS, Figures, over_time
+from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, over_time, top_patterns
 
 HOSTILE = "<script>alert(1)</script>"
+PATTERN = {
+    "template": HOSTILE,
+    "kind": "error",
+    "dead_letters": 1,
+    "status": "new",
+    "first_seen": "2026-11-20",
+    "last_seen": "2026-11-20",
+    "queues": [HOSTILE],
+    "example_id": HOSTILE,
+    "example_payload": HOSTILE,
+    "pattern_id": HOSTILE,
+}
 
 
 def empty(**rows):
@@ -20,19 +34,7 @@ def test_a_page_without_rows():
 
 
 def test_hostile_text_is_inert():
-    pattern = {
-        "template": HOSTILE,
-        "kind": "error",
-        "dead_letters": 1,
-        "status": "new",
-        "first_seen": "2026-11-20",
-        "last_seen": "2026-11-20",
-        "queues": [HOSTILE],
-        "example_id": HOSTILE,
-        "example_payload": HOSTILE,
-        "pattern_id": HOSTILE,
-    }
-    assert HOSTILE not in card(pattern)
+    assert HOSTILE not in card(PATTERN)
     assert HOSTILE not in table([{"reason": HOSTILE}], ["reason"])
     bars = [{"time": "2026-11-20 20:00:00", "place": HOSTILE, "n": 1}]
     assert HOSTILE not in render(empty(over_time=bars, quarantine=[]))
@@ -52,6 +54,18 @@ def test_what_is_left_out_is_told():
     rows = [{"system": "zaqar", "reason": str(n), "n": 1, "example": ""} for n in range(MOST_ROWS)]
     assert "The first 500 rows" in render(empty(quarantine=rows))
     assert "The first 500 rows" not in render(empty(quarantine=rows[1:]))
+    patterns = [PATTERN] * MOST_PATTERNS
+    assert "The first 20 patterns" in render(empty(patterns=patterns))
+    assert "The first 20 patterns" not in render(empty(patterns=patterns[1:]))
+    assert "not listed: 1,234 muted" in render(empty(muted=1234)) and "muted" not in render(empty()).split("<body>")[1]
+
+
+def test_patterns_that_ask_for_somebody_come_first(spark):
+    rows = [("a", 9, "ongoing", False), ("b", 1, "new", False), ("c", 3, "regressed", False), ("d", 99, "new", True)]
+    names = "pattern_id STRING, dead_letters BIGINT, status STRING, muted BOOLEAN"
+    found = spark.createDataFrame(rows, names).selectExpr("*", "named_struct('message_id', pattern_id) AS example")
+    top = top_patterns(SimpleNamespace(read=lambda table: found), found, reveal=False)
+    assert [row["pattern_id"] for row in top.collect()] == ["c", "b", "a"]
 
 
 def test_survival_by_hand():
@@ -60,7 +74,7 @@ def test_survival_by_hand():
     assert [(k, round(share, 6)) for k, share in unsettled(rows)] == [(0, 1.0), (1, 0.4), (2, round(0.4 * 2 / 3, 6))]
 
 
-def test_two_tenants_of_one_queue_are_one_curve():
+def test_rows_of_one_delivery_are_added_up():
     rows = [{"delivery": 1, "reached": 10, "settled": 6}, {"delivery": 1, "reached": 30, "settled": 4}]
     assert unsettled(rows) == [(0, 1.0), (1, 0.75)]
 

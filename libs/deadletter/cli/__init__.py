@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 
 import click
-from pyspark.errors import PySparkException
 
 from deadletter import __version__
 from deadletter.cli.cluster import cluster
+from deadletter.cli.common import say
 from deadletter.cli.dashboard import dashboard
 from deadletter.cli.demo import demo
 from deadletter.cli.explain import explain
+from deadletter.cli.failing import Commands, debugging, failure, quiet_bridge
 from deadletter.cli.maintain import maintain_command
 from deadletter.cli.notebook import notebook
 from deadletter.cli.patterns import patterns
@@ -20,12 +21,13 @@ from deadletter.cli.quarantine import quarantine
 from deadletter.cli.report import report
 from deadletter.cli.run import run
 from deadletter.cli.show import show
-from deadletter.errors import DeadletterError, first_line
 
 
 @click.group(
+    cls=Commands,
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a data quality gate stopped the run, "
-    "4 another run is at work on the lake.",
+    "4 another run is at work on the lake. With DEADLETTER_DEBUG=1 in the environment an error is told with its whole "
+    "stack trace.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="deadletter")
@@ -53,13 +55,13 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command; an error a person can act on becomes one message and its exit code."""
+    if not debugging():
+        quiet_bridge()
     try:
         cli(standalone_mode=True)
-    except DeadletterError as error:
-        click.echo(f"deadletter: {error}", err=True)
-        sys.exit(error.exit_code)
-    except PySparkException as error:
-        click.echo(f"deadletter: {first_line(error)}", err=True)
-        sys.exit(1)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.exit(0)
+    except Exception as error:
+        told = failure(error)
+        if told is None or debugging():
+            raise
+        say(f"deadletter: {told}", err=True)
+        sys.exit(told.exit_code)

@@ -14,7 +14,7 @@ from deadletter.errors import UsageError
 @click.option("--masks", metavar="FILE", help="More rows for the masking table, JSON or TOML: docs/patterns.md.")
 @click.option("--out", required=True, metavar="OUT.csv", help="Where to write line_id,cluster_id,template.")
 def cluster(file: str, column: str | None, id_column: str | None, out: str, masks: str | None) -> None:
-    """Group the texts of FILE (CSV, JSON lines or plain text) as poison messages are grouped.
+    """Group the texts of FILE (CSV, JSON lines or plain text, not packed) as poison messages are grouped.
 
     Needs no Spark and no lake.
     """

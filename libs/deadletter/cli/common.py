@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import TextIO
 
 import click
 
@@ -20,6 +24,39 @@ lake_option = click.option(
     metavar="DIR",
     help="The lake: a folder, or catalog:NAME on Databricks.",
 )
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Controls but line feed and tab, and what overrides the direction of text."""
+
+
+def printable(text: str) -> str:
+    r"""A text that a terminal only shows: events hold what others wrote, and its control sequences would be obeyed.
+
+    >>> print(printable("\x1b[2J paid \u202e"))
+    \x1b[2J paid \u202e
+    """
+    return UNPRINTABLE.sub(lambda found: _code(ord(found[0])), text)
+
+
+def _code(number: int) -> str:
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def say(text: str, bold: bool = False, err: bool = False) -> None:
+    """Print a text for a person, :func:`printable`."""
+    shown = printable(text)
+    click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+
+
+def say_first(most: int, rows: str, more: str) -> None:
+    """Tell on standard error that a list was cut, and how to see ``more`` of it."""
+    say(f"first {most:,} {rows}; {more}", err=True)
+
+
+def silence(stream: TextIO) -> None:
+    """Let a stream whose reader is gone lead nowhere: Python flushes it once more when it ends, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def teller() -> Callable[[str], None]:
@@ -27,14 +64,24 @@ def teller() -> Callable[[str], None]:
     start = time.monotonic()
 
     def tell(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start:5.1f} s] {text}", err=True)
+        try:
+            say(f"[{time.monotonic() - start:5.1f} s] {text}", err=True)
+        except BrokenPipeError:  # the work goes on where nobody reads of it
+            silence(sys.stderr)
 
     return tell
 
 
 def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
-    """The lake, in a session that is started now if none runs; the others as for :func:`get_spark`."""
-    return Lake(get_spark(quick, kafka), lake_root)
+    """The lake, in a session that is started now if none runs; the others as for :func:`get_spark`.
+
+    The command keeps it, to look whether another version made it when something fails.
+    """
+    lake = Lake(get_spark(quick, kafka), lake_root)
+    context = click.get_current_context(silent=True)
+    if context:
+        context.find_root().obj = lake
+    return lake
 
 
 def parse_time(text: str | None, option: str = "--as-of") -> datetime | None:
@@ -54,16 +101,22 @@ def print_table(
     whole: Sequence[str] = (),
     header: bool = True,
 ) -> None:
-    """Print a table for the eye, every value as it is: long ones are folded, except in the ``whole`` columns."""
+    """Print a table for the eye, every value :func:`printable`: long ones are folded, except in the ``whole``
+    columns."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # as text, since a plain string's [brackets] and :colons: would be read as Rich's markup
-    drawn = Table(title=Text(title), caption=caption and Text(caption), show_header=header)
+    def text(value: str) -> Text:  # a plain string's [brackets] and :colons: would be read as Rich's markup
+        return Text(printable(value))
+
+    drawn = Table(title=text(title), caption=caption and text(caption), show_header=header)
     for name in names:
         justify = "right" if name in right else "left"
-        drawn.add_column(Text(name), justify=justify, overflow="fold", no_wrap=name in whole)
+        drawn.add_column(text(name), justify=justify, overflow="fold", no_wrap=name in whole)
     for row in rows:
-        drawn.add_row(*map(Text, row))
-    Console().print(drawn)
+        drawn.add_row(*map(text, row))
+    console = Console()
+    with console.capture() as shown:  # Rich would end with 1 where nobody reads it any more
+        console.print(drawn)
+    click.echo(shown.get(), nl=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake, parse_time
+from deadletter.cli.common import lake_option, open_lake, parse_time, say
 
 
 @click.command()
@@ -17,55 +18,75 @@ from deadletter.cli.common import lake_option, open_lake, parse_time
 @click.option("--as-of", metavar="ISO8601", help="What was known to have happened then; default: the last run's.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -> None:
-    """Tell a message's life: each event, its status, and if it died the rule and the policy behind it."""
+    """Tell a message's life: each event, its status, and if it died the rule and the policy behind it.
+
+    MESSAGE_ID is the broker's; Pulsar's as any client prints it, e.g. 3:0:-1 or '(3,0,-1,-1)', or that of its dead
+    letter. Times are UTC.
+    """
     from deadletter.replay import gold_as_of
     from deadletter.timeline import life
 
     lake = open_lake(lake_root)
     found = life(lake, message_id, parse_time(as_of) or gold_as_of(lake))
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(found), default=str))
+        click.echo(json.dumps(dataclasses.asdict(found), default=_iso))
     else:
         print_life(found)
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="microseconds")
 
 
 def print_life(found) -> None:
     """Print a life for a person."""
     from deadletter.timeline import RULES
 
-    click.secho(f"Message {found.message_id}", bold=True)
+    say(f"Message {found.message_id}", bold=True)
+    say(f"as of {found.as_of:%Y-%m-%dT%H:%M:%S.%f} UTC; every time here is UTC")
     for moment in found.moments:
         event = f"  (event {moment.event_id[:12]})" if moment.event_id else ""
-        click.echo(f"  {moment.time:%Y-%m-%d %H:%M:%S.%f}  {moment.queue}  {moment.what}{event}")
+        say(f"  {moment.time:%Y-%m-%d %H:%M:%S.%f}  {moment.queue}  {moment.what}{event}")
     for row in found.statuses:
         where = " ".join(part for part in (row["system"], row["queue"], row["subscription"]) if part)
-        click.echo(f"Status in {where}: {row['status']}, {row['claims_granted']} deliveries")
+        say(f"Status in {where}: {row['status']}, {row['claims_granted']} deliveries")
     for row in found.deaths:
-        click.secho(f"Died {row['dead_lettered_at']} in {row['queue']}: {row['reason']}", bold=True)
+        say(f"Died {plain(row['dead_lettered_at'])} in {row['queue']}: {row['reason']}", bold=True)
         for line in death_lines(row):
-            click.echo(f"  {line}")
-        click.echo(f"  rule: {RULES.get(row['reason'], 'the broker named this reason')}")
-        click.echo(f"  behind it: event {row['event_id']}")
+            say(f"  {line}")
+        say(f"  rule: {RULES.get(row['reason'], 'the broker named this reason')}")
+        say(f"  behind it: event {row['event_id']}")
+
+
+def plain(time: str) -> str:
+    """A time as people read it where it is said that all are UTC.
+
+    >>> plain("2026-11-20T21:00:00.000000+00:00")
+    '2026-11-20 21:00:00.000000'
+    """
+    return time.replace("T", " ").removesuffix("+00:00")
 
 
 def death_lines(row: Mapping) -> Iterator[str]:
     """What is known of a death, a row of ``gold.dead_letters``, in a person's words.
 
     >>> known = {"evidence": "derived", "claim_count": 3, "max_deliveries": 3, "dead_letter_queue": "q-dlq"}
-    >>> known |= {"pattern_id": "9f52", "deviation": ["$.currency missing"]}
-    >>> later = {"expires_at": "2026-11-20 21:00:00", "removed_at": None, "error": None}
+    >>> known |= {"pattern_id": "9f52", "deviation": ["$.currency missing"], "dead_letter_message_id": "9:0:-1"}
+    >>> later = {"expires_at": "2026-11-20T21:00:00+00:00", "removed_at": None, "error": None}
     >>> for line in death_lines(known | later):
     ...     print(line)
     derived: 3 counted against a limit of 3
-    went to q-dlq, where it expires 2026-11-20 21:00:00
+    went to q-dlq as 9:0:-1, where it expires 2026-11-20 21:00:00
     pattern 9f52: $.currency missing
     """
     limit = "no limit known" if row["max_deliveries"] is None else f"a limit of {row['max_deliveries']}"
     counted = "count not known" if row["claim_count"] is None else f"{row['claim_count']} counted"
     yield f"{row['evidence']}: {counted} against {limit}"
     ends = {"was removed": row["removed_at"], "expires": row["expires_at"]}
-    end = next((f", where it {how} {time}" for how, time in ends.items() if time), "")
-    yield f"went to {row['dead_letter_queue']}{end}" if row["dead_letter_queue"] else "no dead letter queue is known"
+    end = next((f", where it {how} {plain(time)}" for how, time in ends.items() if time), "")
+    queue, its_id = row["dead_letter_queue"], row["dead_letter_message_id"]
+    named = f" as {its_id}" if its_id else ""
+    yield f"went to {queue}{named}{end}" if queue else "no dead letter queue is known"
     if row["error"]:
         yield f"last error: {row['error']}"
     if row["pattern_id"]:

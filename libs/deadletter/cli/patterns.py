@@ -8,10 +8,14 @@ from datetime import datetime
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake, parse_time, teller
+from deadletter.cli.common import lake_option, open_lake, parse_time, printable, say, say_first, teller
 from deadletter.errors import UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
+
+STATUSES = ("new", "ongoing", "quiet", "resolved", "regressed")
+FORMER_IDS = 20
+"""Former ids that are printed."""
 
 
 @click.group()
@@ -22,8 +26,8 @@ def patterns() -> None:
 @patterns.command("list")
 @lake_option
 @click.option("--all", "everything", is_flag=True, help="Muted ones too.")
-@click.option("--status", metavar="S", help="new, ongoing, quiet, resolved or regressed.")
-@click.option("--run", "run_id", metavar="ID", help="What an old run saw, by its MLflow id.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
+@click.option("--run", "run_id", metavar="ID", help="All that an old run saw, by its MLflow id.")
 @click.option("--against", metavar="ID", help="With --run: how that differs from another run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_(
@@ -32,11 +36,13 @@ def list_(
     """List the patterns, the one with most dead letters first."""
     if against and not run_id:
         raise UsageError("--against goes with --run: it names the run to compare that one with")
+    if run_id and (status or everything):
+        raise UsageError("--run shows all that the run saw: it goes without --status and --all")
     told = _of_run(lake_root, run_id, against) if run_id else _of_lake(lake_root, everything, status)
     for row in told:
         change = f" ({row['change']:+,})" if "change" in row else ""
         line = f"{row['pattern_id']}  {row['dead_letters']:>8,}{change}  {row['status']:<9} {row['template']}"
-        click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
+        click.echo(json.dumps(row, ensure_ascii=False) if as_json else printable(line))
     if not told and not as_json:
         click.echo("No pattern.", err=True)
 
@@ -83,7 +89,7 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
         for test in key:
             dead = dead.where(test)
         row["example_payload"] = dead.first()["payload"]
-    former = lake.read(tables.PATTERN_ALIASES).where(F.col("pattern_id") == name).orderBy("alias").limit(20)
+    former = lake.read(tables.PATTERN_ALIASES).where(F.col("pattern_id") == name).orderBy("alias")
     row["former_ids"] = [alias["alias"] for alias in former.collect()]
     names = {name, *row["former_ids"]}
     row["decisions"] = [made for made in triage.decisions(lake) if made["pattern_id"] in names]
@@ -104,19 +110,21 @@ def print_pattern(row: dict) -> None:
     """Print a pattern for a person."""
     from deadletter.report.page import pretty
 
-    click.secho(f"Pattern {row['pattern_id']}: {row['template']}", bold=True)
+    say(f"Pattern {row['pattern_id']}: {row['template']}", bold=True)
     muted = ", muted" if row["muted"] else ""
-    click.echo(f"  {row['dead_letters']:,} dead letters, {row['status']}{muted}, by {row['kind']}")
-    click.echo(f"  first {row['first_seen']}, last {row['last_seen']}")
-    click.echo(f"  in {', '.join(row['queues'])}")
+    say(f"  {row['dead_letters']:,} dead letters, {row['status']}{muted}, by {row['kind']}")
+    say(f"  first {row['first_seen']}, last {row['last_seen']}")
+    say(f"  in {', '.join(row['queues'])}")
     _section("How it differs from healthy messages", row["differences"], "{dead_letters:>8,}  {difference}")
     told = "{what} {value}: {dead_letters:,} dead letters, {share:.0%} here, {expected_share:.0%} expected"
     _section("Concentrated in", [row | {"times": _times(row)} for row in row["concentrated_in"]], told + "{times}")
     _section("Deaths an hour", row["trend"], "{hour}  {dead_letters:>8,}")
     member = row["example"]
-    click.echo(f"Example: message {member['message_id']} of {member['system']} {member['queue']}")
-    click.echo("  " + pretty(row["example_payload"]).replace("\n", "\n  "))
-    _section("Former ids", [{"id": name} for name in row["former_ids"]], "{id}")
+    say(f"Example: message {member['message_id']} of {member['system']} {member['queue']}")
+    say("  " + pretty(row["example_payload"]).replace("\n", "\n  "))
+    _section("Former ids", [{"id": name} for name in row["former_ids"][:FORMER_IDS]], "{id}")
+    if len(row["former_ids"]) > FORMER_IDS:
+        say_first(FORMER_IDS, f"of {len(row['former_ids']):,} former ids", "--json shows all")
     _section("Decisions", row["decisions"], "{decided_at:%Y-%m-%d %H:%M} {action} by {decided_by}: {why}")
 
 
@@ -126,9 +134,9 @@ def _times(row: dict) -> str:
 
 def _section(title: str, rows: list[dict], line: str) -> None:
     if rows:
-        click.echo(title + ":")
+        say(title + ":")
         for row in rows:
-            click.echo("  " + line.format(**row))
+            say("  " + line.format(**row))
 
 
 def _decision(act: Callable) -> Callable:
@@ -169,7 +177,7 @@ def _decide(
             triage.rejudge(lake, as_of)
     if moves:
         _derive(lake, as_of)
-    click.echo(f"{action} {name}" + (f" into {target}" if target else "") + f": {why} ({by})")
+    say(f"{action} {name}" + (f" into {target}" if target else "") + f": {why} ({by})")
     if effective > as_of:
         click.echo(f"  shows from the first run that judges at {effective.isoformat()} or later", err=True)
 

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake, print_table
+from deadletter.cli.common import lake_option, open_lake, print_table, say, say_first
 from deadletter.errors import UsageError
 
 MOST_ROWS = 50
@@ -64,11 +64,11 @@ def _check(system: str, limit: int | None, delay: int | None) -> None:
 
 def print_preview(told: dict) -> None:
     """Print a preview for a person."""
-    click.secho(f"{told['system']} until {told['as_of']}", bold=True)
+    say(f"{told['system']} until {told['as_of']}", bold=True)
     for place in told["places"]:
         name = " ".join(filter(None, (place["tenant"], place["queue"], place["subscription"])))
         limits = ", ".join(map(str, place["limits"])) or "none"
-        click.echo(f"  {name}: {place['messages']:,} messages delivered, limits so far: {limits}")
+        say(f"  {name}: {place['messages']:,} messages delivered, limits so far: {limits}")
     if "limit" in told:
         print_limit(told)
     if "delayed" in told:
@@ -77,7 +77,7 @@ def print_preview(told: dict) -> None:
 
 def print_limit(told: dict) -> None:
     """Print what a limit would have done."""
-    click.secho(f"\nWith a limit of {told['limit']} ({told['deliveries_allowed']} deliveries)", bold=True)
+    say(f"\nWith a limit of {told['limit']} ({told['deliveries_allowed']} deliveries)", bold=True)
     saved = told["messages_saved"]
     lines = {
         "false deaths (died, yet succeeded later in truth)": told["false_deaths"],
@@ -90,7 +90,7 @@ def print_limit(told: dict) -> None:
         "still open, no delivery left": told["at_limit"],
     }
     for name, value in lines.items():
-        click.echo(f"  {name}: {value:,}" if isinstance(value, int) else f"  {name}: {value}")
+        say(f"  {name}: {value:,}" if isinstance(value, int) else f"  {name}: {value}")
     _print_table(
         "By pattern",
         told["by_pattern"],
@@ -102,13 +102,13 @@ def print_limit(told: dict) -> None:
         ("delivery", "reached", "settled", "censored", "unsettled", "low", "high"),
     )
     advised = told["recommended"]
-    click.secho(f"\nRecommended limit: {advised['limit'] if advised['limit'] is not None else 'none'}", bold=True)
-    click.echo(f"  {advised['reason']}")
+    say(f"\nRecommended limit: {advised['limit'] if advised['limit'] is not None else 'none'}", bold=True)
+    say(f"  {advised['reason']}")
 
 
 def print_delay(told: dict) -> None:
     """Print what a delay would have done."""
-    click.secho(f"\nWith a default delay of {told['delay']} s", bold=True)
+    say(f"\nWith a default delay of {told['delay']} s", bold=True)
     lines = {
         "claims that would have come later": told["claims_put_off"],
         "  of messages": told["messages_put_off"],
@@ -119,12 +119,14 @@ def print_delay(told: dict) -> None:
         "messages whose post was not seen (left out)": told["posts_not_seen"],
     }
     for name, value in lines.items():
-        click.echo(f"  {name}: {value:,}")
-    click.echo(f"  first claims later by {told['seconds_waited']:,.0f} s in sum")
+        say(f"  {name}: {value:,}")
+    say(f"  first claims later by {told['seconds_waited']:,.0f} s in sum")
     if told["warning"]:
-        click.echo(f"  {told['delay']} s is {told['warning']}")
+        say(f"  {told['delay']} s is {told['warning']}")
 
 
 def _print_table(title: str, rows: list[dict], names: tuple[str, ...]) -> None:
     shown = [["" if row[name] is None else str(row[name]) for name in names] for row in rows[:MOST_ROWS]]
     print_table([name.replace("_", " ") for name in names], shown, title, whole=("pattern id",))
+    if len(rows) > MOST_ROWS:
+        say_first(MOST_ROWS, f"of {len(rows):,} rows", "--json shows all")

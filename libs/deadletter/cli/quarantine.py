@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import lake_option, open_lake, print_table, teller
+from deadletter.cli.common import lake_option, open_lake, print_table, say, say_first, teller
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError, first_line
 from deadletter.lake import Lake
@@ -82,20 +82,26 @@ def show(event_id: str, lake_root: str) -> None:
     lake = open_lake(lake_root)
     chosen = _by_ids(quarantined(lake), (event_id,))
     row = chosen.first()
-    click.secho(f"Event {row['event_id']}", bold=True)
+    say(f"Event {row['event_id']}", bold=True)
     for reason in row["reasons"]:
-        click.echo(f"  reason   {reason}")
-    for place in _copies(lake, row["event_id"]):
-        click.echo(f"  from     {place['system']}  {place['source_file']}  taken in {place['taken']} UTC")
+        say(f"  reason   {reason}")
+    _print_copies(_copies(lake, row["event_id"]))
     for made in _decisions(lake, row["event_id"]):
-        click.echo(f"  {made['decision']:<8} {made['at']} UTC by {made['who']}: {made['why']}")
-    click.echo(row["raw"])
+        say(f"  {made['decision']:<8} {made['at']} UTC by {made['who']}: {made['why']}")
+    say(row["raw"])
+
+
+def _print_copies(places: list) -> None:
+    for place in places[:TOLD]:
+        say(f"  from     {place['system']}  {place['source_file']}  taken in {place['taken']} UTC")
+    if len(places) > TOLD:
+        say_first(TOLD, "copies", "deadletter show queue_events --where \"event_id = '...'\" shows more")
 
 
 def _copies(lake: Lake, event_id: str) -> list:
     copies = lake.read(tables.QUEUE_EVENTS).where(F.col("event_id") == event_id)
     taken = F.date_format("ingested_at", "yyyy-MM-dd HH:mm:ss").alias("taken")
-    return copies.select("system", "source_file", taken).orderBy("taken", "source_file").limit(TOLD).collect()
+    return copies.select("system", "source_file", taken).orderBy("taken", "source_file").limit(TOLD + 1).collect()
 
 
 def _decisions(lake: Lake, event_id: str) -> list:
@@ -122,12 +128,14 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
     if count:
         summary = judge_again(lake, chosen, who or getpass.getuser(), why, tell)
         for warning in summary.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            say(f"warning: {warning}", err=True)
     still = lake.read(tables.QUARANTINE).join(chosen.select("event_id"), "event_id", "left_semi")
     staying = still.count() if count else 0
     click.echo(f"{count - staying:,} of {count:,} events released; {staying:,} stay in quarantine")
     for row in still.orderBy("event_id").limit(TOLD).collect() if staying else []:
-        click.echo(f"  {row['event_id'][:12]}  {cut('; '.join(row['reasons']), 200)}")
+        say(f"  {row['event_id'][:12]}  {cut('; '.join(row['reasons']), 200)}")
+    if staying > TOLD:
+        say_first(TOLD, f"of {staying:,} that stay", "deadletter quarantine list counts all")
 
 
 @quarantine.command()

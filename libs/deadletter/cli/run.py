@@ -7,10 +7,9 @@ import json
 import time
 
 import click
-from pyspark.errors import PySparkException
 
 from deadletter import sources, steps, tracking
-from deadletter.cli.common import lake_option, open_lake, parse_time, print_table, teller
+from deadletter.cli.common import lake_option, open_lake, parse_time, print_table, say, teller
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
 from deadletter.replay import habits_in
@@ -66,11 +65,7 @@ def run(
     lake = open_lake(lake_root, quick=size <= TINY_BATCH, kafka=sources.is_kafka(landing))
     if masks:
         adopt_masks(lake, masks)
-    try:
-        summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh)
-    except PySparkException:
-        lake.check_tables()  # what another version made would be told as Spark sees it
-        raise
+    summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
     else:
@@ -115,6 +110,6 @@ def print_summary(summary: steps.Summary) -> None:
         rows = [[str(value) for value in row.values()] for row in summary.dead_letters]
         print_table(names, rows, "Dead letters", right=("dead letters",))
     for warning in summary.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     if summary.events_quarantined:
         click.echo("See them with: deadletter quarantine list --lake DIR", err=True)

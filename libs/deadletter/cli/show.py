@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
-import re
 import sys
 from collections.abc import Iterator
 
@@ -15,18 +15,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import lake_option, open_lake, parse_time, print_table
-from deadletter.errors import UsageError, first_line
+from deadletter.cli.common import lake_option, open_lake, parse_time, print_table, say, say_first
+from deadletter.cli.failing import Py4JJavaError
+from deadletter.errors import UsageError, first_line, last_cause
 from deadletter.lake import Lake
 from deadletter.replay import status_at
 from deadletter.tables import Table
 
-try:
-    from py4j.protocol import Py4JJavaError
-except ImportError:  # PySpark is a client only
-    Py4JJavaError = ()
-
-TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"}
 
 
 @click.command()
@@ -56,20 +52,23 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
     if as_of and found is not tables.MESSAGE_STATE:
         raise UsageError(f"--as-of goes with message_state; {found.full_name} is as the last run's --as-of made it")
     lake, most = open_lake(lake_root), limit or (20 if form == "table" else None)
-    with _told(lake, where):
-        df = select_rows(lake, found, as_of, where, most)
-        {"table": print_rows, "json": print_json, "csv": print_csv}[form](as_json_rows(df), found, df.columns)
+    with _told(where):
+        df = select_rows(lake, found, as_of, where, most and most + 1)
+        rows = as_json_rows(df)
+        form_of = {"table": print_rows, "json": print_json, "csv": print_csv}
+        form_of[form](itertools.islice(rows, most), found, df.columns)
+        if most and next(rows, None):
+            say_first(most, "rows", "--limit N shows more")
 
 
 @contextlib.contextmanager
-def _told(lake: Lake, where: str | None) -> Iterator[None]:
-    """Tell Spark's errors as what a person can change: the condition, else a table of another version."""
+def _told(where: str | None) -> Iterator[None]:
+    """Tell Spark's errors as those of the condition, which a person can change."""
     try:
         yield
     except PySparkException as error:
         if where:
             raise UsageError(f"--where {where}: {first_line(error)}") from None
-        lake.check_tables()
         raise
 
 
@@ -85,9 +84,8 @@ def as_json_rows(df: DataFrame) -> Iterator[str]:
     try:
         for row in df.select(F.to_json(F.struct("*"), TIMESTAMPS).alias("row")).toLocalIterator():
             yield row["row"]
-    except Py4JJavaError as error:  # the one call whose errors PySpark leaves as Java's: the last cause says most
-        causes = re.findall(r"Caused by: (?:[A-Za-z.$]+: )?(\S.*)", str(error))
-        raise PySparkException(causes[-1] if causes else first_line(error)) from None
+    except Py4JJavaError as error:  # the one call whose errors PySpark leaves as Java's
+        raise PySparkException(last_cause(error)) from None
 
 
 def print_json(rows: Iterator[str], table: Table, names: list[str]) -> None:
@@ -137,9 +135,9 @@ def print_records(records: list[dict], names: list[str]) -> None:
     """Each row as a block of ``name  value`` lines."""
     width = max(map(len, names))
     for number, record in enumerate(records, 1):
-        click.secho(f"--- {number} ---", bold=True)
+        say(f"--- {number} ---", bold=True)
         for name in names:
-            click.echo(f"{name:<{width}}  {cut(as_text(record[name]), 160)}")
+            say(f"{name:<{width}}  {cut(as_text(record[name]), 160)}")
 
 
 def cut(text: str, length: int) -> str:

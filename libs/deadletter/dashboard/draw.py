@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from deadletter.dashboard.definition import Widget
 from deadletter.report.charts import COLOURS, styled
-from deadletter.report.page import NOTHING, chart
+from deadletter.report.page import NOTHING, chart, kind_of, plain
 
 ROW_HEIGHT = 72
 """Pixels of one cell's height."""
@@ -31,7 +31,7 @@ def draw(widget: Widget, rows: list[dict]) -> str:
 def counter(widget: Widget, rows: list[dict]) -> str:
     """A figure with its name."""
     value = rows[0][widget.encodings["value"]["fieldName"]] if rows else 0
-    return f'<p class="figure">{escape(_number(value))}</p>'
+    return f'<p class="figure">{escape(plain(value))}</p>'
 
 
 def table(widget: Widget, rows: list[dict]) -> str:
@@ -92,10 +92,5 @@ def _height(widget: Widget) -> int:
 
 
 def _cell(value) -> str:
-    kind = ' class="number"' if isinstance(value, int) else ""
-    text = _number(value)
-    return f"<td{kind}>{escape(text if len(text) <= CUT else text[: CUT - 1] + '…')}</td>"
-
-
-def _number(value) -> str:
-    return f"{value:,}" if isinstance(value, int) else "" if value is None else str(value)
+    text = plain(value)
+    return f"<td{kind_of(value)}>{escape(text if len(text) <= CUT else text[: CUT - 1] + '…')}</td>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gates.catalogue import TYPES
@@ -40,7 +40,7 @@ def _of_rows(df: DataFrame, suite: Suite, failed: list[Outcome]) -> dict[str, st
     return df.agg(*firsts).first().asDict()
 
 
-def _shown(suite: Suite, rule: Rule) -> F.Column:
+def _shown(suite: Suite, rule: Rule) -> Column:
     """The row's key and the values the rule is about, as JSON; null values are shown too."""
     names = dict.fromkeys([*suite.key, *rule.columns])
     return F.to_json(F.struct(*[F.col(name(column)) for column in names]), {"ignoreNullFields": "false"})

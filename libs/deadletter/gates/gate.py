@@ -34,7 +34,7 @@ class Gate:
     lake: str = ""
 
     def split(self, batch: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
-        """The batch's good rows, and its bad ones with ``broken``: array of rule ids. Reads nothing."""
+        """The batch's good rows, and its bad ones. Reads nothing."""
         return rows.split(batch, suite_of(table).bind(self.parameters))
 
     def check(

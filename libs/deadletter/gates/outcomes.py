@@ -77,7 +77,10 @@ def _shell(text: str) -> str:
 
 
 def enforce(outcomes: Iterable[Outcome]) -> list[str]:
-    """The warnings, one text each. Raises :class:`GateError` (exit code 3) where a rule stops the run."""
+    """The warnings, one text each; what is for information only is in the history.
+
+    Raises :class:`GateError` (exit code 3) where a rule stops the run.
+    """
     outcomes = list(outcomes)
     stopping = [outcome for outcome in outcomes if outcome.stops]
     if stopping:
@@ -86,13 +89,14 @@ def enforce(outcomes: Iterable[Outcome]) -> list[str]:
             f"stopped by a data quality gate; what was written stays, the next layer was not touched.\n{told}\n"
             "Start the run again once the cause is gone: it picks up where it stopped."
         )
-    return [warning(outcome) for outcome in outcomes if not outcome.passed]
+    return [warning(outcome) for outcome in outcomes if not outcome.passed and outcome.rule.severity != "info"]
 
 
 def warning(outcome: Outcome) -> str:
-    """One line for a rule that failed and lets the run go on."""
-    what = "rows refused" if outcome.refused else "rows"
-    return (
-        f"{outcome.table}: {outcome.rule.name}: {outcome.failing:,} of {outcome.rows:,} {what} "
-        f"({outcome.observed}; {outcome.rule.why}). See: {outcome.command}"
-    )
+    """One line for a rule that failed and lets the run go on: what is wrong, how much of it, and where to look."""
+    rule, rows = outcome.rule, "rows refused" if outcome.refused else "rows"
+    asked = f" (expected {rule.expected})" if rule.expected else ""
+    found = f"{outcome.failing:,} of {outcome.rows:,} {rows}" if outcome.where else f"{outcome.observed}{asked}"
+    example = f", e.g. {outcome.example}" if outcome.example else ""
+    see = f" See: {outcome.command}" if outcome.where else ""
+    return f"{outcome.table}: {rule.why}: {found}{example}. Rule {rule.name}.{see}"

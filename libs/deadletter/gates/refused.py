@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter import tables
 from deadletter.gates.rows import reasons
 from deadletter.gates.suites import Suite
+from deadletter.silver.state import united
 
 _ONE = "array(event_id)"
 EVENT_IDS = {
@@ -34,10 +34,5 @@ def refused(bad: DataFrame, suite: Suite, events: DataFrame) -> DataFrame:
         F.explode(F.array_distinct(F.array_compact(F.expr(EVENT_IDS[suite.name])))).alias("event_id"),
         reasons(suite).alias("reasons"),
     )
-    told = found.groupBy("event_id").agg(
-        F.array_sort(F.array_distinct(F.flatten(F.collect_list("reasons")))).alias("reasons")
-    )
-    raw = events.groupBy("event_id").agg(
-        *[F.min(name).alias(name) for name in ("system", "raw", "source_file", "captured_at")]
-    )
-    return told.join(raw, "event_id").select(*tables.QUARANTINE.column_names)
+    copies = events.select("event_id", "system", "raw", "source_file", "captured_at")
+    return united(found.join(copies, "event_id"))

@@ -40,8 +40,8 @@ def _no_regexes(column: str, kwargs: Kwargs) -> str:
 
 
 def _length(column: str, kwargs: Kwargs) -> str:
-    """A text's bytes are counted already, its characters are not, and a character has one to four bytes: most texts
-    are judged without a look at them."""
+    """The byte length is stored, the character length must be counted. A character has one to four bytes, so the byte
+    length alone settles most texts."""
     tests = []
     for bound, enough in (("min", lambda n: f">= {4 * (n + 1)}"), ("max", lambda n: f"<= {n - 1}")):
         limit = kwargs.get(f"{bound}_value")
@@ -139,11 +139,6 @@ def failing(rule: Rule, columns: Mapping[str, str]) -> str:
     return f"NOT ({good})" if looked_at == "TRUE" else f"{looked_at} AND NOT ({good})"
 
 
-def verdict(rule: Rule, columns: Mapping[str, str]) -> Column:
-    """True where a row passes, false where it breaks the rule; never null."""
-    return ~F.coalesce(F.expr(failing(rule, columns)), F.lit(False))
-
-
 def broken(suite: Suite, told: Callable[[Rule], str] = lambda rule: rule.id) -> Column:
     """The array of what ``told`` says (default: the id) of each critical row rule that a row breaks."""
     found = [F.when(F.expr(failing(rule, suite.columns)), F.lit(told(rule))) for rule in suite.row_rules]
@@ -155,16 +150,10 @@ def reasons(suite: Suite) -> Column:
     return broken(suite, lambda rule: rule.reason)
 
 
-def verdicts(df: DataFrame, suite: Suite) -> DataFrame:
-    """``df`` with the column ``broken``: the ids of the critical row rules that the row breaks."""
-    return df.withColumn("broken", broken(suite))
-
-
 def split(df: DataFrame, suite: Suite) -> tuple[DataFrame, DataFrame]:
-    """The good rows of ``df``, and the bad ones with ``broken``: array of rule ids.
+    """The good rows of ``df``, and those that break a critical row rule; :func:`broken` tells which.
 
     Rules that only warn let a row through; :func:`deadletter.gates.tablerules.judge` counts them.
     """
-    # the array is made for bad rows only: building one for each row costs more than the rules themselves
     bad = " OR ".join(f"coalesce({failing(rule, suite.columns)}, FALSE)" for rule in suite.row_rules) or "FALSE"
-    return df.where(f"NOT ({bad})"), verdicts(df.where(bad), suite)
+    return df.where(f"NOT ({bad})"), df.where(bad)

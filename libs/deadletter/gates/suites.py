@@ -109,13 +109,13 @@ def _bind(suite: str, rule: Rule, parameters: Mapping[str, Any]) -> Rule:
     return dataclasses.replace(rule, kwargs=kwargs)
 
 
-def load(path: str | Path, table: Table | None = None) -> Suite:
-    """Read one suite file; ``table`` is the one its name tells unless given.
+def load(path: str | Path) -> Suite:
+    """Read one suite file; its name tells the table.
 
     Raises :class:`DeadletterError` that lists every mistake with file, place and what is wrong.
     """
     path = Path(path)
-    table = table or tables.find(path.stem)
+    table = tables.find(path.stem)
     document, mistakes = _document(path)
     if table is None:
         mistakes.append(f"no table {path.stem}; a suite's file is called <layer>.<table>.json")

@@ -6,9 +6,7 @@ Rows are looked at a second time only for an example, and only where something f
 from __future__ import annotations
 
 import re
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -43,35 +41,13 @@ def judge(
     """
     suite = suite.bind(parameters or {})
     measured = [rule for rule in suite.rules if rule.type not in SCHEMA_TYPES]
-    with _views(df, _mentioned(suite, tables or {})) as views:
-        queries = _queries(df, suite, views)
-        row = _measure(df, suite, measured, queries)
-        outcomes = [_outcome(suite, rule, row, refused) for rule in measured]
-        outcomes = with_examples(df, suite, outcomes, queries)
+    queries = _queries(df, suite, tables or {})
+    row = _measure(df, suite, measured, queries)
+    outcomes = [_outcome(suite, rule, row, refused) for rule in measured]
+    outcomes = with_examples(df, suite, outcomes, queries)
     outcomes += [schema_outcome(df, suite, rule) for rule in suite.rules if rule.type in SCHEMA_TYPES]
     order = [rule.id for rule in suite.rules]
     return sorted(outcomes, key=lambda outcome: order.index(outcome.rule.id))
-
-
-def _mentioned(suite: Suite, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """The tables that the suite's queries read, by the names they have there."""
-    written = {full_name.replace(".", "_"): other for full_name, other in tables.items()}
-    text = " ".join(rule.kwargs["unexpected_rows_query"] for rule in suite.rules if rule.type == QUERY)
-    return {view: other for view, other in written.items() if re.search(rf"\b{view}\b", text)}
-
-
-@contextmanager
-def _views(df: DataFrame, tables: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
-    """Views of their own for the batch and the other tables: names as queries write them, to names in Spark."""
-    frames = {"{batch}": df} | dict(tables)
-    views = {written: f"gate_{uuid.uuid4().hex}" for written in frames}
-    for written, frame in frames.items():
-        frame.createOrReplaceTempView(views[written])
-    try:
-        yield views
-    finally:
-        for view in views.values():
-            df.sparkSession.catalog.dropTempView(view)
 
 
 def is_counted(rule: Rule) -> bool:
@@ -115,21 +91,22 @@ def _duplicates(df: DataFrame, rule: Rule) -> DataFrame:
     return hashed.selectExpr(f"count(1) AS `rows_{rule.id}`", f"count(1) - count(DISTINCT h) AS `failing_{rule.id}`")
 
 
-def _queries(df: DataFrame, suite: Suite, views: dict[str, str]) -> dict[str, DataFrame]:
+def _queries(df: DataFrame, suite: Suite, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """The rows that each query of the suite finds, by rule id."""
-    rules = [rule for rule in suite.rules if rule.type == QUERY]
+    frames = {full_name.replace(".", "_"): other for full_name, other in tables.items()}
+    queries = {rule.id: rule.kwargs["unexpected_rows_query"] for rule in suite.rules if rule.type == QUERY}
     try:
-        return {rule.id: df.sparkSession.sql(query_text(rule, views)) for rule in rules}
+        return {rule_id: _found(df, query, frames) for rule_id, query in queries.items()}
     except PySparkException as error:
         raise DeadletterError(f"{suite.name}: a query of its suite does not work: {first_line(error)}") from error
 
 
-def query_text(rule: Rule, views: Mapping[str, str]) -> str:
-    """A rule's query with the names of tables replaced; ``{{`` and ``}}`` stand for braces, as in GX."""
-    query = rule.kwargs["unexpected_rows_query"]
-    for written, view in views.items():
-        query = query.replace(written, view) if written == "{batch}" else re.sub(rf"\b{written}\b", view, query)
-    return query.replace("{{", "{").replace("}}", "}")
+def _found(df: DataFrame, query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows that a query finds. Spark binds what is in braces; GX knows no other such name than ``{batch}``, so
+    suites write those of ``frames`` without."""
+    for written in frames:
+        query = re.sub(rf"\b{written}\b", f"{{{written}}}", query)
+    return df.sparkSession.sql(query, batch=df, **frames)
 
 
 def _outcome(suite: Suite, rule: Rule, row: dict[str, Any], refused: bool) -> Outcome:

@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
@@ -19,9 +18,9 @@ from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.linking import says_something
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.rules import zaqar as rules
-from deadletter.rules.policy import policy_at, targets
+from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
-from deadletter.rules.rabbitmq_counter import counter, since_return
+from deadletter.rules.rabbitmq_counter import counter, counting_classic, since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
@@ -58,14 +57,15 @@ def suspects(
 def at_risk(suspected: DataFrame, dead: DataFrame) -> DataFrame:
     """Rows of ``gold.at_risk``: :func:`suspects` with at most one delivery left, or of a known pattern.
 
-    ``dead`` are rows of ``gold.dead_letters``.
+    ``dead`` are all dead letters as :func:`deadletter.gold.patterns.grouped`.
     """
     known = _with_pattern(suspected, dead).withColumn("risk", _risk())
     return known.where("risk != 'known_pattern' OR pattern_id IS NOT NULL").select(*tables.AT_RISK.column_names)
 
 
 def _risk() -> Column:
-    """Of a message that is at risk at all."""
+    """``risk`` by the deliveries that are left. Without a limit, or with more left, it is ``known_pattern``: such a
+    message is at risk only if it has one."""
     short = (F.col("deliveries_left") == 1) & (F.col("claim_count") > 0)
     return F.when(F.col("deliveries_left") <= 0, "at_limit").when(short, "one_short").otherwise("known_pattern")
 
@@ -84,16 +84,6 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
     RabbitMQ's acknowledgements are not observable: a message delivered only once counts as done.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
-    by_store = rules.counted_claims(F.col("deliveries"), F.col("policies"), F.col("resets"))
-    claims = F.when(F.col("system") == "zaqar", by_store)
-    since = since_return(F.col("deliveries"), F.col("deaths"))  # a message that returned is a new one to its queue
-    if facts.counts_in_classic_queues:
-        remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
-        counting = policy["counts"] & (policy["queue_type"] == "classic")
-        claims = claims.when((F.col("system") == "rabbitmq") & counting, remembered)
-    told = F.try_element_at("deliveries", F.lit(-1))["broker_count"]  # of the deliveries before it that count
-    claims = claims.when((F.col("system") != "zaqar") & told.isNotNull(), F.try_add(told, F.lit(1)))
-    claims = claims.when((F.col("system") == "rabbitmq") & (F.size("deaths") > 0), F.size(since))
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     # the highest number means no limit
     allowed = F.try_add("policy.max_deliveries", F.when(F.col("system") == "zaqar", 0).otherwise(1))
@@ -104,7 +94,7 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
         with_resets(received, facts, habits)
         .join(dead_letter_queues(facts, dead), list(QUEUE), "left_anti")
         .withColumns(
-            {"policy": policy, "claim_count": F.coalesce(claims, F.size("deliveries")).cast("bigint")},
+            {"policy": policy, "claim_count": _claim_count(policy, facts).cast("bigint")},
         )
         .withColumns(
             {
@@ -120,17 +110,53 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
     return placed(facts.with_post(counted), F.col("post")).drop("post")
 
 
+def _claim_count(policy: Column, facts: SilverFacts) -> Column:
+    """The claims or deliveries that count under ``policy``, as far as anybody tells; else all."""
+    by_store = rules.counted_claims(F.col("deliveries"), F.col("policies"), F.col("resets"))
+    claims = F.when(F.col("system") == "zaqar", by_store)
+    since = since_return(F.col("deliveries"), F.col("deaths"))  # a message that returned is a new one to its queue
+    if facts.counts_in_classic_queues:
+        remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
+        claims = claims.when((F.col("system") == "rabbitmq") & counting_classic(policy), remembered)
+    told = F.try_element_at("deliveries", F.lit(-1))["broker_count"]  # of the deliveries before it that count
+    claims = claims.when((F.col("system") != "zaqar") & told.isNotNull(), F.try_add(told, F.lit(1)))
+    claims = claims.when((F.col("system") == "rabbitmq") & (F.size("deaths") > 0), F.size(since))
+    return F.coalesce(claims, F.size("deliveries"))
+
+
 def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
-    """``system, tenant, queue`` of every queue that a policy names for dead letters, or where some are."""
-    named = facts.policies.select("system", "tenant", F.explode(targets(F.col("policies"))).alias("queue"))
-    named = named.where("queue IS NOT NULL").withColumn("tenant", F.expr(tenant_of("queue")))
-    return named.unionByName(lying(dead).select(*QUEUE)).distinct()
+    """``system, tenant, queue`` of every queue that a policy names for dead letters at ``as_of``, or where some are.
+
+    Of two queues that send to each other neither is one: there a message waits for its next try, and comes back.
+    """
+    target = policy_at(F.col("policies"), F.lit(facts.as_of))["dead_letter_queue"]
+    named = facts.policies.select(*QUEUE, target.alias("dead_letter_queue"))
+    used = dead.select(*QUEUE, "dead_letter_queue")
+    ways = named.unionByName(used).where("dead_letter_queue IS NOT NULL").distinct()
+    there = ways.select(
+        "system",
+        F.expr(tenant_of("dead_letter_queue")).alias("tenant"),
+        F.col("dead_letter_queue").alias("queue"),
+        F.col("tenant").alias("_from_tenant"),
+        F.col("queue").alias("_from"),
+    )
+    back = there.where("queue != _from").select(
+        "system",
+        F.col("_from_tenant").alias("tenant"),
+        F.col("_from").alias("queue"),
+        F.col("tenant").alias("_from_tenant"),
+        F.col("queue").alias("_from"),
+    )
+    waiting_rooms = there.join(back, there.columns, "left_semi").select(*QUEUE)
+    return there.select(*QUEUE).distinct().join(waiting_rooms.distinct(), list(QUEUE), "left_anti")
 
 
 def _with_pattern(suspected: DataFrame, dead: DataFrame) -> DataFrame:
-    """Add ``pattern_id``: of the dead letters with the same error signature, else with the same deviation."""
+    """Add ``pattern_id``: of the dead letters with the same error signature, else of those that died of the same
+    deviation, whatever errors it gave."""
     by_error = _pattern_of(dead.where("signature IS NOT NULL"), "signature", "_of_error")
-    by_payload = _pattern_of(dead.where(_deviates() & F.col("error").isNull()), "deviation_key", "_of_payload")
+    told_by_payload = (F.col("kind") == "payload") | ~says_something(F.col("error"))
+    by_payload = _pattern_of(dead.where(_deviates() & told_by_payload), "deviation_key", "_of_payload")
     joined = suspected.join(by_error, "signature", "left").join(by_payload, "deviation_key", "left")
     return joined.withColumn("pattern_id", F.coalesce("_of_error", "_of_payload"))
 

@@ -17,6 +17,8 @@ MOST = 10
 FIELDS = "(?i)(^|_)(version|host|hostname|node|server|instance|region|zone|app|client|agent|release|build)$"
 """Names of payload fields that say where a message comes from or who made it."""
 PEOPLE = ("consumer", "producer")
+EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
+"""What ``control.queue_profile`` counts once for each healthy payload."""
 LONGEST = 64
 LEAST, LIFT, SIGMAS = 3, 1.5, 3
 """A value is told where it has so many times more members than expected, and more by so many members and so many
@@ -77,7 +79,9 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
     # a message can die in several subscriptions: it has one payload
     once = told.where(~people).dropDuplicates(["pattern_id", *QUEUE, "message_id", "what", "value"])
     fields = profiles.where("what = 'field'").select(*QUEUE, F.col("name").alias("what"), "value", "messages")
-    by_field = lifts(once, fields, QUEUE)
+    # where no healthy payload was seen, nothing tells how many have a field
+    compared = profiles.where(EACH_HAS_ONE).select(*QUEUE).distinct()
+    by_field = lifts(once.join(compared, list(QUEUE), "left_semi"), fields, QUEUE)
     row = F.struct("what", "value", "dead_letters", "share", "expected_share", "lift")
     urgent = F.struct(F.coalesce(-F.col("lift"), F.lit(float("-inf"))), -F.col("dead_letters"))
     return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")

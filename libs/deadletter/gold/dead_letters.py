@@ -50,8 +50,10 @@ def cause(reason: Column) -> Column:
 
 def placed_deaths(deaths: DataFrame, facts: SilverFacts, former: DataFrame | None = None) -> DataFrame:
     """:func:`all_deaths` with their last error, and with the place of their payload, see
-    :func:`deadletter.gold.payload.placed`. ``sought`` is true where ``former`` rows of ``gold.dead_letters`` tell what
-    is there: ``payload``, or nothing. An event that says nothing of it never will.
+    :func:`deadletter.gold.payload.placed`.
+
+    ``sought`` is true if an earlier run already looked for the payload, as ``former`` rows of ``gold.dead_letters``
+    tell: ``payload`` is then its result, or null where the event holds none; such an event is not read again.
     """
     told = deaths.drop("error", "payload").join(_lives(deaths, facts), list(tables.MESSAGE_KEY), "left")
     posted = _with_post(told.join(_posts(deaths, facts), list(_MESSAGE), "left"))

@@ -8,21 +8,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
-ACTIONS = ("resolve", "reopen", "mute", "unmute", "merge", "split")
 ALONG = {"queue": ("system", "tenant", "queue"), "error": ("error_template",), "deviation": ("deviation_key",)}
 """What a pattern can be split along: the columns whose values then make a pattern each."""
 
 
+class Move(NamedTuple):
+    """``pattern`` becomes part of the pattern ``value`` (merge), or is split along ``value``.
+
+    The names of its parts are made of ``by_name``, which it had then: they stay when the pattern gets another name.
+    """
+
+    action: str
+    pattern: str
+    value: str
+    by_name: str = ""
+
+
 @dataclass(frozen=True)
 class Decisions:
-    """What holds: when each resolved pattern was resolved (UTC), which are muted, what each merged one is part of,
-    and what each split one is split along."""
+    """What holds: when each resolved pattern was resolved (UTC), which are muted, what each merged one is part of in
+    the end, and ``moves``: merges and splits in the order in which they were decided."""
 
     resolved: Mapping[str, datetime] = field(default_factory=dict)
     muted: frozenset[str] = frozenset()
     merged: Mapping[str, str] = field(default_factory=dict)
-    split: Mapping[str, str] = field(default_factory=dict)
+    moves: tuple[Move, ...] = ()
 
 
 NONE = Decisions()
@@ -38,13 +50,15 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
     >>> made += [{"pattern_id": "b", "action": "merge", "target": "c"}, {"pattern_id": "c", "action": "split",
     ...          "along": "queue"}]
     >>> held = standing(made)
-    >>> held.merged, sorted(held.muted), held.split
-    ({'a': 'c', 'b': 'c'}, ['b'], {'c': 'queue'})
+    >>> held.merged, sorted(held.muted)
+    ({'a': 'c', 'b': 'c'}, ['b'])
+    >>> [tuple(move) for move in held.moves]
+    [('merge', 'a', 'b', 'a'), ('merge', 'b', 'c', 'b'), ('split', 'c', 'queue', 'c')]
     >>> made = [{"pattern_id": "p", "action": "merge", "target": "x"}]
     >>> standing([*made, {"pattern_id": "q", "action": "merge", "target": "r"}], {"q": "p", "r": "p"}).merged
     {'p': 'x'}
     """
-    resolved, muted, parents, split = {}, set(), {}, {}
+    resolved, muted, moves = {}, set(), {}
     now = (names or {}).get
     for row in rows:
         pattern, action = now(row["pattern_id"], row["pattern_id"]), row["action"]
@@ -59,15 +73,22 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
         elif action == "merge":
             target = now(row["target"], row["target"])
             # by other parents than its own: two that were merged apart can be one pattern now
-            others = {name: parent for name, parent in parents.items() if name != pattern}
+            others = {name: parent for name, parent in _parents(moves).items() if name != pattern}
             if root(others, target) != pattern:  # a circle would leave nobody
-                parents[pattern] = target
-        elif row.get("along"):
-            split[pattern] = row["along"]
+                moves.pop(("merge", pattern), None)
+                moves["merge", pattern] = Move("merge", pattern, target, row["pattern_id"])
         else:
-            parents.pop(pattern, None)
-            split.pop(pattern, None)
-    return Decisions(resolved, frozenset(muted), {name: root(parents, name) for name in parents}, split)
+            moves.pop(("split", pattern), None)
+            if row.get("along"):
+                moves["split", pattern] = Move("split", pattern, row["along"], row["pattern_id"])
+            else:
+                moves.pop(("merge", pattern), None)
+    parents = _parents(moves)
+    return Decisions(resolved, frozenset(muted), {name: root(parents, name) for name in parents}, tuple(moves.values()))
+
+
+def _parents(moves: Mapping[tuple[str, str], Move]) -> dict[str, str]:
+    return {move.pattern: move.value for move in moves.values() if move.action == "merge"}
 
 
 def root(parents: Mapping[str, str], pattern: str) -> str:

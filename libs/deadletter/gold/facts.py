@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from deadletter.parallel import together
 from deadletter.rules.policy import histories
+from deadletter.rules.rabbitmq_counter import counting_classic
 from deadletter.staging import Stage, held_if_few
 from deadletter.tables import QUEUE
 
@@ -47,7 +48,7 @@ class SilverFacts:
     def counts_in_classic_queues(self) -> bool:
         """Whether any classic RabbitMQ queue ever counted deliveries: a proposal, which few lakes have to do with and
         which costs every plan it is in."""
-        counting = F.exists("policies", lambda p: p["counts"] & (p["queue_type"] == "classic"))
+        counting = F.exists("policies", counting_classic)
         return not self.policies.where((F.col("system") == "rabbitmq") & counting).isEmpty()
 
     def systems(self) -> list[str]:
@@ -82,10 +83,11 @@ def until(
 
 
 def dated(deaths: Column, deliveries: Column) -> Column:
-    """The deaths with the time of a repeated one put right: not before the last delivery that can lead to it.
+    """The deaths, with the time of each repeated one moved to the last delivery that can have led to it, if later.
 
-    RabbitMQ's ``x-death`` counts the deaths of a kind and keeps the time of the first. A death that a delivery
-    from the message's own queue shows was before that delivery, and after the one before that.
+    RabbitMQ's ``x-death`` counts a message's deaths of one queue and reason, but keeps the time of the first. Where a
+    delivery from the message's own queue shows the death, the last delivery before that one led to it; else the last
+    of all did.
     """
 
     def put_right(death: Column) -> Column:

@@ -48,11 +48,14 @@ def _moments(what: str, rows: DataFrame, time: Column) -> DataFrame:
 
 
 def _delayed(facts: SilverFacts) -> DataFrame:
-    """The messages that were posted with a delay in force. Few queues ever have one: the others' are not looked at."""
+    """The messages that were posted with a delay in force, Zaqar's by their queue's policy, Pulsar's by their own.
+    Few of Zaqar's queues ever have one: the others' are not looked at."""
     some = F.exists("policies", lambda policy: policy["default_delay"] > 0)
     delaying = facts.state.join(facts.policies.where(some), list(QUEUE_KEY))
     policy = policy_at(F.col("policies"), F.col("posted.time"))
-    return delaying.where(rules.effective_delay(F.col("posted.delay"), policy) > 0)
+    by_policy = delaying.where(rules.effective_delay(F.col("posted.delay"), policy) > 0)
+    own = facts.posts().where("system = 'pulsar' AND posted.delay > 0")
+    return by_policy.select(*facts.state.columns).unionByName(own)
 
 
 def _expired_unseen(facts: SilverFacts, deaths: DataFrame) -> DataFrame:

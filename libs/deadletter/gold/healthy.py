@@ -32,11 +32,12 @@ def sample_of(queues: int) -> int:
 def sampled(
     facts: SilverFacts, dead: DataFrame, sample: int = SAMPLES[0], former: DataFrame | None = None
 ) -> DataFrame:
-    """Up to ``sample`` messages of each queue that were delivered and neither died there nor came there dead, with the
-    place of their payload, see :func:`deadletter.gold.payload.placed`. ``facts`` are there where ``former`` rows of
-    ``control.healthy_sample`` have them.
+    """Up to ``sample`` healthy messages of each queue, with the place of their payload, see
+    :func:`deadletter.gold.payload.placed`, and its ``facts`` where ``former`` rows of ``control.healthy_sample`` have
+    them, else null.
 
-    Settled ones; on RabbitMQ, where consumers rarely tell, delivered ones. ``dead`` are rows of ``gold.dead_letters``.
+    Healthy is what was settled, on RabbitMQ, whose acknowledgements are rarely seen, what was delivered; and neither
+    died in the queue nor lies in it as a dead letter. ``dead`` are rows of ``gold.dead_letters``.
     """
     rank = F.row_number().over(Window.partitionBy(*QUEUE).orderBy(F.xxhash64("message_id"), "message_id"))
     chosen = (

@@ -8,11 +8,15 @@ the same facts give the same ids in whatever order and however many runs they ca
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Mapping
+from functools import reduce
+from itertools import groupby
+from operator import attrgetter
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.gold.decisions import ALONG, Decisions
-from deadletter.patterns.linking import pattern_id
+from deadletter.gold.decisions import ALONG, Decisions, Move, root
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY
 
@@ -20,12 +24,17 @@ ORDER = ("dead_lettered_at", *MESSAGE_KEY)
 """The order of a pattern's members: the earliest death first, ties by key."""
 
 
+def pattern_id(key: Column) -> Column:
+    """The id of a pattern: the first 16 hexadecimal digits of its key's SHA-256."""
+    return F.substring(F.sha2(key, 256), 1, 16)
+
+
 def identified(keyed: DataFrame) -> DataFrame:
     """Add ``pattern_id`` to dead letters with ``kind``, ``pattern_key`` and ``signature`` (of their error)."""
     own = F.when(F.col("kind") == "error", F.col("signature")).otherwise(F.col("pattern_key"))
     first = F.min(F.struct(*ORDER, own.alias("own")))["own"]
     ids = keyed.groupBy("kind", "pattern_key").agg(pattern_id(first).alias("pattern_id"))
-    return keyed.drop("pattern_id").join(F.broadcast(ids), ["kind", "pattern_key"])
+    return keyed.join(F.broadcast(ids), ["kind", "pattern_key"])
 
 
 def other_names(dead: DataFrame) -> DataFrame:
@@ -63,7 +72,7 @@ def aliases(dead: DataFrame, previous: DataFrame, known: DataFrame) -> DataFrame
         frame.select("alias", "pattern_id", F.lit(rank).alias("rank"))
         for rank, frame in enumerate((named, gone, followed))
     ]
-    every = ranked[0].unionByName(ranked[1]).unionByName(ranked[2])
+    every = reduce(DataFrame.unionByName, ranked)
     first = every.groupBy("alias").agg(F.min(F.struct("rank", "pattern_id"))["pattern_id"].alias("pattern_id"))
     return _without_current(first, dead).join(dead.select("pattern_id").distinct(), "pattern_id", "left_semi")
 
@@ -76,32 +85,43 @@ def _without_current(names: DataFrame, dead: DataFrame) -> DataFrame:
 def decided(dead: DataFrame, decisions: Decisions, stage: Stage = as_it_is) -> DataFrame:
     """Split and merge patterns as people decided, and add ``part_of``. Every dead letter keeps one pattern.
 
-    Splits are made in the order in which they were decided: a part can be split again. ``stage`` keeps each.
+    In the order in which it was decided: a part can be split again or merged, and what was merged into a pattern is
+    split with it. ``stage`` keeps each step.
     """
-    dead = dead.withColumn("part_of", F.lit(None).cast("string"))
-    for pattern, along in decisions.split.items():
-        dead = stage(_split(dead, pattern, along))
-    if not decisions.merged:
-        return dead
-    merged = F.create_map(*[F.lit(part) for pair in sorted(decisions.merged.items()) for part in pair])
-    target = F.coalesce(F.try_element_at(merged, F.col("pattern_id")), F.col("pattern_id"))
+    dead, merged = dead.withColumn("part_of", F.lit(None).cast("string")), {}
+    for action, moves in groupby(decisions.moves, key=attrgetter("action")):
+        if action == "merge":
+            merged |= {move.pattern: move.value for move in moves}
+            dead = stage(_merged(dead, {name: root(merged, name) for name in merged}))
+        else:
+            for move in moves:
+                dead = stage(_split(dead, move))
+    return dead
+
+
+def _merged(dead: DataFrame, parents: Mapping[str, str]) -> DataFrame:
+    names = F.create_map(*[F.lit(part) for pair in sorted(parents.items()) for part in pair])
+    target = F.coalesce(F.try_element_at(names, F.col("pattern_id")), F.col("pattern_id"))
     return _one_name_each(dead.withColumn("own_id", F.col("pattern_id")).withColumn("pattern_id", target))
 
 
-def _split(dead: DataFrame, pattern: str, along: str) -> DataFrame:
-    """The part with the earliest member keeps the id."""
-    value = F.concat_ws(" ", *[F.coalesce(F.col(name), F.lit("")) for name in ALONG[along]])
-    mine = F.col("pattern_id") == pattern
+def _split(dead: DataFrame, move: Move) -> DataFrame:
+    """The part with the earliest member keeps the id. The other ids are made of what does not change as members come:
+    the name that the pattern had, and a part's value or, as a template widens, its earliest signature."""
+    value = F.concat_ws(" ", *[F.coalesce(F.col(name), F.lit("")) for name in ALONG[move.value]])
+    mine = F.col("pattern_id") == move.pattern
     first = dead.where(mine).agg(F.min(F.struct(*ORDER, value.alias("value")))["value"].alias("first_part"))
-    part = pattern_id(F.concat_ws("\n", F.lit(pattern), F.lit(along), value))
+    of_part = F.min(F.struct(*ORDER, "signature")).over(Window.partitionBy("pattern_id", value))["signature"]
+    lasting = of_part if move.value == "error" else value
+    part = pattern_id(F.concat_ws("\n", F.lit(move.by_name), F.lit(move.value), lasting))
     joined = dead.join(F.broadcast(first), F.lit(True), "left")
     moved: Column = mine & (value != F.col("first_part"))
     return joined.withColumns(
         {
-            "template": F.when(mine, F.concat("template", F.lit(f" [{along} "), value, F.lit("]"))).otherwise(
+            "template": F.when(mine, F.concat("template", F.lit(f" [{move.value} "), value, F.lit("]"))).otherwise(
                 F.col("template")
             ),
-            "part_of": F.when(moved, F.lit(pattern)).otherwise(F.col("part_of")),
+            "part_of": F.when(moved, F.lit(move.pattern)).otherwise(F.col("part_of")),
             "pattern_id": F.when(moved, part).otherwise(F.col("pattern_id")),
         }
     ).drop("first_part")

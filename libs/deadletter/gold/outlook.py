@@ -1,4 +1,5 @@
-"""What changes in a queue although no event of its own comes: time goes on, and other queues are a yardstick."""
+"""When a queue's rows of gold change although none of its own events comes: when a delay, a claim or a TTL ends, and
+whenever other queues change, where too few of its own payloads are healthy and it is compared with those of all."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.gold.contrast import EACH_HAS_ONE
 from deadletter.patterns.profile import MIN_HEALTHY
 from deadletter.tables import QUEUE
 
@@ -27,8 +29,7 @@ def outlook(
         *QUEUE, next_end.alias("end"), F.col("lies").isNull().alias("compared")
     )
     died = dead.select(*QUEUE, F.lit(None).cast("timestamp").alias("end"), F.lit(True).alias("compared"))
-    each_has_one = "what = 'kind' AND name = 'encoding'"
-    healthy = profiles.where(each_has_one).groupBy(*QUEUE).agg(F.sum("messages").alias("healthy"))
+    healthy = profiles.where(EACH_HAS_ONE).groupBy(*QUEUE).agg(F.sum("messages").alias("healthy"))
     few = F.coalesce(F.col("healthy") < MIN_HEALTHY, F.lit(True))
     return (
         waiting.unionByName(died)

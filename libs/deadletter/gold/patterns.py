@@ -36,17 +36,13 @@ def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask]
     return deviations(dead.drop("deviation_key", "deviation"), profiles, "payload", QUEUE, masks)
 
 
-def grouped(compared: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
+def grouped(compared: DataFrame) -> DataFrame:
     """Compared dead letters (:data:`NAMED_BY`) with ``pattern_id``, ``kind``, ``template`` and ``error_template``.
 
     A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads ``compared``
     several times.
     """
-    keyed = pattern_keys(compared, "error", masks)
-    is_error = F.col("pattern_key").eqNullSafe(F.col("error_template"))
-    return identified(keyed.withColumn("kind", F.when(is_error, "error").otherwise("payload"))).withColumnRenamed(
-        "pattern_key", "template"
-    )
+    return identified(pattern_keys(compared)).withColumnRenamed("pattern_key", "template")
 
 
 def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: Column | None = None) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
@@ -47,7 +47,7 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
 
     The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
     to this dead letter topic, else the one in the topic's default name (PIP-22: ``<topic>-<subscription>-DLQ``, where
-    a client may mean a partition by its topic).
+    a client may mean a partition by its topic), else the only one that received the message.
     Where several subscriptions send there, those died that received the message most often, as many as there are
     dead letters of it.
     """
@@ -59,25 +59,18 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
         F.col("subscription").alias("policy_subscription"),
         F.explode(F.array_distinct(targets(F.col("policies")))).alias("dead_letter_queue"),
     )
-    beyond = "substring(dead_letter_queue, length(queue) + 1)"
-    default = F.expr(
-        "CASE WHEN startswith(dead_letter_queue, concat(queue, '-')) AND endswith(dead_letter_queue, '-DLQ')"
-        f" THEN nullif(regexp_extract({beyond}, '(?s)^(?:-partition-[0-9]+)?-(.+)-DLQ$', 1), '') END"
-    )
-    subscription = F.coalesce(F.nullif("subscription", F.lit("")), F.col("policy_subscription"), default, F.lit(""))
+    named = F.nullif("subscription", F.lit(""))
+    subscription = F.coalesce(named, F.col("policy_subscription"), _default_subscription(), F.col("only"), F.lit(""))
     death = F.min(F.struct("time", "event_id", "reason", "dead_letter_queue", "dead_letter_message_id"))
-    received = state.where("size(deliveries) > 0").select(
-        "tenant",
-        "queue",
-        "message_id",
-        F.col("subscription").alias("policy_subscription"),
-        F.struct(F.size("deliveries").alias("n"), F.try_element_at("deliveries", F.lit(-1))["time"]).alias("received"),
-    )
+    received = _receivers(state)
+    one = F.when(F.count("*") == 1, F.min("policy_subscription")).alias("only")
+    only = received.where("policy_subscription != ''").groupBy("tenant", "queue", "message_id").agg(one)
     a_message = Window.partitionBy("system", "tenant", "queue", "message_id", "dead_letter_queue", "subscription")
     letters = F.size(F.collect_set("dead_letter_message_id").over(a_message))
     candidates = (
         told.join(by_policy, ["tenant", "queue", "dead_letter_queue"], "left")
         .join(received, ["tenant", "queue", "message_id", "policy_subscription"], "left")
+        .join(only, ["tenant", "queue", "message_id"], "left")
         .withColumn("place", F.dense_rank().over(a_message.orderBy(F.desc("received"), "policy_subscription")))
         .withColumn("letters", letters)
     )
@@ -88,4 +81,25 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
         .agg(death.alias("death"))
         .select(*MESSAGE_KEY, "death.*")
         .withColumnRenamed("time", "dead_lettered_at")
+    )
+
+
+def _default_subscription() -> Column:
+    """The subscription in a dead letter topic's default name; null where it has another name."""
+    beyond = "substring(dead_letter_queue, length(queue) + 1)"
+    return F.expr(
+        "CASE WHEN startswith(dead_letter_queue, concat(queue, '-')) AND endswith(dead_letter_queue, '-DLQ')"
+        f" THEN nullif(regexp_extract({beyond}, '(?s)^(?:-partition-[0-9]+)?-(.+)-DLQ$', 1), '') END"
+    )
+
+
+def _receivers(state: DataFrame) -> DataFrame:
+    """Each message's subscriptions that received it, as ``policy_subscription``, and how often and when last, as
+    ``received``."""
+    return state.where("size(deliveries) > 0").select(
+        "tenant",
+        "queue",
+        "message_id",
+        F.col("subscription").alias("policy_subscription"),
+        F.struct(F.size("deliveries").alias("n"), F.try_element_at("deliveries", F.lit(-1))["time"]).alias("received"),
     )

@@ -19,21 +19,37 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
     The broker's word comes first; where there is none, the death that :func:`over_limit` implies. ``cause`` is null
     where the reason says it. ``stage`` keeps what is asked several times.
     """
-    classic = facts.counts_in_classic_queues
-    state = _judged_by_limit(facts) if classic else _told_dead(facts)
+    return _by_broker_or_limit(facts, stage) if facts.counts_in_classic_queues else _by_broker(facts)
+
+
+def _by_broker(facts: SilverFacts) -> DataFrame:
+    state = _with_observed(_told_dead(facts)).withColumn("death", _told("observed"))
+    return _rows(state, F.lit(None).cast("string"), F.size("deliveries"))
+
+
+def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
+    state = _with_observed(_judged_by_limit(facts))
+    # a filter on a death that is implied would imply it once more
+    state = stage(state.withColumn("death", F.coalesce(_told("observed"), _implied())))
+    observed = F.col("death.evidence") == "observed"
+    cause = F.when(~observed | killed_by_limit(), "delivery_limit")
+    # the broker may have counted deliveries that were before the first event
+    told = counter(F.col("counted"), F.col("policies"), F.col("death.time"))
+    count = F.when(observed, F.size("deliveries")).otherwise(F.greatest(F.size("deliveries"), told))
+    return _rows(state, cause, count)
+
+
+def _with_observed(state: DataFrame) -> DataFrame:
+    """Add ``observed``, the death that the broker tells. A column of its own: what is used several times would else be
+    computed as often."""
     state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
-    state = state.withColumn("observed", latest_death(F.col("deaths"), F.col("deliveries")))
-    # a column of its own: what is used several times would else be computed as often
-    state = state.withColumn("death", F.coalesce(_told("observed"), _implied()) if classic else _told("observed"))
-    if classic:  # a filter on a death that is implied would imply it once more
-        state = stage(state)
+    return state.withColumn("observed", latest_death(F.col("deaths"), F.col("deliveries")))
+
+
+def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
+    """The messages with a ``death``, as :func:`deaths` has them."""
     observed = F.col("death.evidence") == "observed"
     second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
-    by_limit = F.when(~observed | killed_by_limit(), "delivery_limit") if classic else F.lit(None).cast("string")
-    count = F.size("deliveries").cast("bigint")
-    if classic:  # the broker may have counted deliveries that were before the first event
-        told = counter(F.col("counted"), F.col("policies"), F.col("death.time"))
-        count = F.when(observed, count).otherwise(F.greatest(count, told))
     state = state.where("death IS NOT NULL")
     return state.withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second)).select(
         "tenant",
@@ -41,8 +57,8 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
         "message_id",
         "death.dead_letter_queue",
         "death.reason",
-        by_limit.alias("cause"),
-        count.alias("claim_count"),
+        cause.alias("cause"),
+        claim_count.cast("bigint").alias("claim_count"),
         F.col("policy.max_deliveries").alias("max_deliveries"),
         F.col("posted.time").alias("posted_at"),
         F.col("death.time").alias("dead_lettered_at"),

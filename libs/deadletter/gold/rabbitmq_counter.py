@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules.policy import policy_at
 from deadletter.rules.rabbitmq import COUNTER_KINDS
-from deadletter.rules.rabbitmq_counter import counter, since_return
+from deadletter.rules.rabbitmq_counter import counter, counting_classic, since_return
 from deadletter.tables import QUEUE_KEY
 
 Difference = tuple[str, Column, Column, Column, Column]
@@ -20,7 +20,7 @@ def with_counts(state: DataFrame) -> DataFrame:
     ``limit`` then in force, the queue's own ``count`` just before it, and the count ``unharmed`` by restarts and
     promotions; else null. ``state`` has ``policies``.
     """
-    classic = F.exists("policies", lambda p: p["counts"] & (p["queue_type"] == "classic"))
+    classic = F.exists("policies", counting_classic)
     counted = F.when((F.col("system") == "rabbitmq") & classic, since_return(F.col("deliveries"), F.col("deaths")))
     harmless = F.filter("policies", lambda p: ~p["kind"].isin(*COUNTER_KINDS))
     return (

@@ -12,19 +12,6 @@ from deadletter.rules.policy import emptied_after, last_sign, policy_at
 from deadletter.rules.zaqar_store import REDIS, SECOND, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
-STATUSES = (
-    "dead_lettered",
-    "settled",
-    "purged",
-    "expired",
-    "expired_unseen",
-    "delayed",
-    "claimed",
-    "outcome_unknown",
-    "available",
-)
-"""Every status, in the order in which they are tried: the first that holds is the message's."""
-
 
 def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
     """The rows of ``facts.state`` with ``status``, ``claims_granted``, ``delay_until``, ``claimed_until`` and
@@ -61,8 +48,8 @@ def _lying_dead(dead: DataFrame) -> DataFrame:
 
 
 def claims_of(facts: SilverFacts) -> DataFrame:
-    """Each Zaqar message's ``claims`` as sorted ``struct<time, end, grace>``; a release is an end. Their ``steps`` in
-    time order, as :func:`claim_steps`."""
+    """Each Zaqar message's ``claims`` as sorted ``struct<time, end>``; a release is an end. Their ``steps`` in time
+    order, as :func:`claim_steps`."""
     grants = facts.state.where("system = 'zaqar'").select(*MESSAGE_KEY, F.explode("deliveries").alias("delivery"))
     claims = facts.claims.where("claimed IS NOT NULL").select(
         "system",
@@ -72,7 +59,6 @@ def claims_of(facts: SilverFacts) -> DataFrame:
         F.struct(
             F.col("claimed.time").alias("time"),
             claim_end(F.col("claimed"), F.col("renewals"), F.col("released")).alias("end"),
-            F.coalesce(F.try_element_at("renewals", F.lit(-1))["grace"], F.col("claimed.grace")).alias("grace"),
         ).alias("claim"),
         claim_steps(F.col("claimed"), F.col("renewals"), F.col("released")).alias("steps"),
     )
@@ -88,10 +74,11 @@ def claims_of(facts: SilverFacts) -> DataFrame:
 
 
 def with_resets(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFrame:
-    """``state``, which has ``policies``, with ``resets``: when its store set a Zaqar message's claim count to 0.
+    """``state``, which has ``policies``, with ``resets``: when the store set a Zaqar message's claim count to 0; null
+    in a store that never does.
 
-    Null in a store that never does. One that ``counts_anew`` does so with each claim that does not count, and with a
-    claim's renewals and its release, which reach the message until it is claimed again.
+    A store that ``counts_anew`` does so with each claim that does not count, each renewal of a claim and each release;
+    these last two only while the claim is the message's latest.
     """
     if not habits.counts_anew:
         return state.withColumn("resets", F.lit(None).cast("array<timestamp>"))
@@ -122,16 +109,9 @@ def claim_end(claimed: Column, renewals: Column, released: Column) -> Column:
 
 def runs_out(claimed: Column, renewals: Column) -> Column:
     """When a claim ends unless it is released: Zaqar counts whole seconds from the claim or its latest renewal."""
-    last = F.coalesce(
-        F.try_element_at(renewals, F.lit(-1)),
-        F.struct(
-            claimed["time"].alias("time"),
-            claimed["event_id"].alias("event_id"),
-            claimed["ttl"].alias("ttl"),
-            claimed["grace"].alias("grace"),
-        ),
-    )
-    return F.timestamp_seconds(F.unix_seconds(last["time"]) + last["ttl"])
+    last = F.try_element_at(renewals, F.lit(-1))
+    time, ttl = (F.coalesce(last[name], claimed[name]) for name in ("time", "ttl"))
+    return F.timestamp_seconds(F.unix_seconds(time) + ttl)
 
 
 TAKE, RENEW, RELEASE = 0, 1, 2
@@ -215,6 +195,7 @@ def _expires_at(habits: Habits) -> Column:
 
 
 def _status(now: Column) -> Column:
+    """The first of the statuses whose test holds, in the order in which they are tried."""
     delivered = F.size("deliveries") > 0
     running = F.col("claimed_until") > now
     last_failure = F.try_element_at("failures", F.lit(-1))["time"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
 
 import pyarrow as pa
@@ -99,8 +98,9 @@ def place(posted: Column) -> Column:
 
 
 def exhausted(state: DataFrame, queues: DataFrame) -> DataFrame:
-    """The messages that reached the lowest limit their queue ever had, or may have come to it with a count: only these
-    can have been moved. They have the columns of ``queues``, too."""
+    """The messages that can have been moved, with the columns of ``queues`` and the deliveries ``counted``: those with
+    as many as the lowest limit their queue ever had. In a queue that is ``second`` all: they may have come to it with a
+    count."""
     limited = queues.withColumn("lowest", rules.lowest_limit(F.col("policies")))
     counted = F.filter("deliveries", lambda d: rules.counts_claims(policy_at(F.col("policies"), d["time"])))
     claimed = state.join(limited, _QUEUE).where(F.col("second") | (F.size("deliveries") >= F.col("lowest")))
@@ -145,7 +145,7 @@ def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> 
 
     claims = F.transform(F.filter("taken", reached), lambda taken: taken["claim"])
     joined = messages.join(taken, ["tenant", "message_id"], "left").withColumn("claims", claims)
-    return joined.select(*_names(zaqar_replay.MESSAGE_INPUT))
+    return joined.select(*zaqar_replay.MESSAGE_INPUT)
 
 
 def _claim() -> Column:
@@ -200,7 +200,7 @@ def with_first_granted(attempts: DataFrame, facts: SilverFacts, state: DataFrame
         )
         .select("*", "policy.max_deliveries", "policy.dead_letter_queue", "policy.dead_letter_ttl")
         # both sides of the replay take the scope from one frame: the alias tells them apart
-        .select(*[F.col(name).alias(name) for name in _names(zaqar_replay.ATTEMPT_INPUT)])
+        .select(*[F.col(name).alias(name) for name in zaqar_replay.ATTEMPT_INPUT])
     )
 
 
@@ -209,19 +209,10 @@ def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits
         moved = zaqar_replay.moves(left.to_pylist(), right.to_pylist(), habits)
         return pa.Table.from_pylist(moved, schema=output)
 
-    output = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in _fields(zaqar_replay.MOVE_OUTPUT)])
+    output = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in zaqar_replay.MOVE_OUTPUT.items()])
+    schema = ", ".join(f"{name} {kind}" for name, kind in zaqar_replay.MOVE_OUTPUT.items())
     grouped = messages.groupBy("tenant", "scope").cogroup(attempts.groupBy("tenant", "scope"))
-    return grouped.applyInArrow(one_scope, schema=zaqar_replay.MOVE_OUTPUT)
-
-
-def _fields(schema: str) -> Iterator[tuple[str, str]]:
-    for part in schema.split(", "):
-        name, kind = part.split(" ", 1)
-        yield name, kind
-
-
-def _names(schema: str) -> list[str]:
-    return [name for name, _ in _fields(schema)]
+    return grouped.applyInArrow(one_scope, schema=schema)
 
 
 def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits: zaqar_store.Habits) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame
@@ -28,7 +29,7 @@ def parse(bronze: DataFrame, systems: list[str], stage: Stage) -> Facts:
     facts = reduce(Facts.union, told)
     others = [name for name in systems if name not in BROKERS]
     if others:
-        facts = Facts(facts.events.unionByName(unknown_system(bronze)), *list(vars(facts).values())[1:])
+        facts = replace(facts, events=facts.events.unionByName(unknown_system(bronze)))
     return facts
 
 
@@ -39,7 +40,7 @@ def _parsed(bronze: DataFrame, system: str) -> DataFrame:
 
 
 def _with_event_columns(facts: Facts) -> Facts:
-    return Facts(facts.events.select(*EVENT_COLUMNS), *list(vars(facts).values())[1:])
+    return replace(facts, events=facts.events.select(*EVENT_COLUMNS))
 
 
 def unknown_system(bronze: DataFrame) -> DataFrame:

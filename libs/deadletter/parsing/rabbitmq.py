@@ -22,9 +22,9 @@ FIELDS = {
     "headers": "properties.headers",
 }
 HEADERS = (
-    "struct<exchange_name:string,properties:string,vhost:string,connection:string,channel:string,"
-    "routed_queues:array<string>,name:string,type:string,arguments:array<string>,pattern:string,"
-    "priority:bigint,`apply-to`:string,definition:string,node:string,error:string>"
+    "struct<properties:string,vhost:string,connection:string,channel:string,routed_queues:array<string>,"
+    "name:string,type:string,arguments:array<string>,pattern:string,priority:bigint,`apply-to`:string,"
+    "definition:string,node:string,error:string>"
 )
 DEATHS = "array<struct<count:bigint,reason:string,queue:string,time:string>>"
 
@@ -148,8 +148,8 @@ _SILENT = f"kind IS NULL OR kind = 'publish' AND size({_ROUTED}) = 0 OR kind = '
 
 def _facts() -> str:
     """SQL for the array of message facts of an event."""
-    # a publisher may set any timestamp: one that is no time says nothing
-    # and where there is none, no event but the publish knows the day, by which a merge finds the message's row
+    # A publisher may set any timestamp, or none: one that is no time says nothing. Without it no event but the publish
+    # knows the day by which a merge finds the message's row.
     created = epoch("message['timestamp']")
     posted = message_fact(
         queue="q",
@@ -202,9 +202,12 @@ def _facts() -> str:
 
 
 def argument(name: str, source: str = "head.arguments") -> str:
-    r"""SQL for one queue argument among Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``."""
-    pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(?:<<")?(.*?)(?:">>)?\\}}$'
-    return f"get(filter(transform({source}, a -> regexp_extract(a, '{pattern}', 1)), v -> v != ''), 0)"
+    r"""SQL for one queue argument among Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``.
+
+    An empty text counts as given, as the default exchange's name: Erlang writes it ``<<>>``.
+    """
+    pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(?:<<"?)?(.*?)(?:"?>>)?\\}}$'
+    return f"regexp_extract(get(filter({source}, a -> a RLIKE '{pattern}'), 0), '{pattern}', 1)"
 
 
 def setting(name: str) -> str:
@@ -236,7 +239,7 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
             "event_id": "event_id",
             "kind": "kind",
             "max_deliveries": f"CASE WHEN NOT startswith({limit}, '-') THEN try_cast({limit} AS bigint) END",
-            "dead_letter_queue": f"CASE WHEN {exchange} IS NOT NULL THEN {target} END",
+            "dead_letter_queue": f"CASE WHEN {exchange} IS NOT NULL THEN nullif({target}, '') END",
             "default_delay": "0L",
             "attributes": (
                 "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', head.priority, "
@@ -263,7 +266,7 @@ def facts(parsed: DataFrame) -> Facts:
             # below 0 is RabbitMQ's way to say: no limit
             "max_deliveries": f"CASE WHEN kind = 'declare' AND NOT startswith({limit}, '-') "
             f"THEN try_cast({limit} AS bigint) END",
-            "dead_letter_queue": f"CASE WHEN kind = 'declare' AND {exchange} IS NOT NULL THEN {target} END",
+            "dead_letter_queue": f"CASE WHEN kind = 'declare' AND {exchange} IS NOT NULL THEN nullif({target}, '') END",
             "default_ttl": f"CASE WHEN kind = 'declare' THEN {seconds(f'try_cast({ttl} AS bigint) DIV 1000')} END",
             "default_delay": "0L",
             "attributes": (

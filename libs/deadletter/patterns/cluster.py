@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from deadletter.patterns.grouping import group_rows
@@ -14,6 +15,7 @@ from deadletter.patterns.masks import MASKS, Mask
 CSV_ENDINGS = {".csv": ",", ".tsv": "\t"}
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LONGEST_FIELD = 1 << 30
+GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ def cluster_file(
     """Write ``line_id,cluster_id,template`` for every line of a CSV, TSV, JSON-lines or text file.
 
     ``column`` holds the text (a text file has none), ``id_column`` the line's id; without it the ids are
-    1, 2, 3, ... Raises ``ValueError`` for a missing file or column, a line that is not JSON, or an id
-    that occurs twice.
+    1, 2, 3, ... Raises ``ValueError`` for a missing file or column, a line that is not JSON, an id
+    that occurs twice, a file that is no text, or one that is ``out`` itself.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -49,6 +51,9 @@ def cluster_file(
     source = Path(path)
     if not source.is_file():
         raise ValueError(f"{source}: no such file")
+    if Path(out).exists() and source.samefile(out):
+        raise ValueError(f"{out}: the clusters would be written over the texts; name another file")
+    _require_text(source)
     rows = list(_read(source, column, id_column))
     _require_unique(source, [line_id for line_id, _ in rows])
     found = group_rows([text for _, text in rows], masks)
@@ -106,6 +111,16 @@ def _as_text(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _require_text(source: Path) -> None:
+    """Lines of a packed file could be grouped, too, and would say nothing."""
+    with source.open("rb") as file:
+        if file.read(len(GZIP)) == GZIP:
+            raise ValueError(f"{source}: it is packed with gzip; unpack it first")
+        file.seek(0)
+        if any(b"\0" in block for block in iter(partial(file.read, 1 << 20), b"")):
+            raise ValueError(f"{source}: it holds NUL bytes, which UTF-8 text does not; unpack or convert it first")
 
 
 def _require_unique(source: Path, ids: list[str]) -> None:

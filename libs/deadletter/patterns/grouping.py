@@ -7,12 +7,10 @@ signatures, whatever the number of texts.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.mining import MAX_SIGNATURES, OVERFLOW, Template, mine, template_of
@@ -20,29 +18,25 @@ from deadletter.patterns.signature import signature, signature_text, skeleton, s
 from deadletter.staging import Stage, as_it_is
 
 MAX_COLLECTED = 10 * MAX_SIGNATURES
-"""Distinct signatures of one group that are looked at; which ones, their hashes decide."""
+"""Distinct signatures that are looked at; which ones, their hashes decide."""
 
 
-def group_texts(df: DataFrame, text_col: str, by: Sequence[str] = (), masks: Sequence[Mask] = MASKS) -> DataFrame:
-    """Add ``signature``, ``template_id`` and ``template`` to every row; a null text counts as empty.
+def group_texts(signed: DataFrame) -> DataFrame:
+    """Add ``template_id`` and ``template`` to texts with their ``signature``, see :func:`add_signature`.
 
-    The same rows get the same ids however they are ordered, repeated or partitioned. With ``by``, the
-    texts of each combination of those columns are grouped by themselves. A ``signature`` that is already
-    there, kept from :func:`add_signature`, is taken as it is: it costs most of the work.
+    The same rows get the same ids however they are ordered, repeated or partitioned.
 
-    >>> rows = [("order 7 is lost",), ("order 8 is lost",), ("queue full",)]
-    >>> found = group_texts(spark.createDataFrame(rows, "text STRING"), "text")
+    >>> texts = spark.createDataFrame([("order 7 is lost",), ("order 8 is lost",), ("queue full",)], "text STRING")
+    >>> found = group_texts(add_signature(texts, "text"))
     >>> sorted(row.template for row in found.select("template").collect())
     ['order <*> is lost', 'order <*> is lost', 'queue full']
     """
-    signed = df if "signature" in df.columns else add_signature(df, text_col, masks)
-    mined = mine_signatures(signed, by)
-    joined = signed.join(F.broadcast(mined), [_same(signed, mined, name) for name in (*by, "signature")], "left")
+    joined = signed.join(F.broadcast(mine_signatures(signed)), "signature", "left")
     rest = template_of(OVERFLOW)
     return joined.select(
-        *[signed[name] for name in signed.columns],
-        F.coalesce(mined["template_id"], F.lit(rest.template_id)).alias("template_id"),
-        F.coalesce(mined["template"], F.lit(rest.template)).alias("template"),
+        *signed.columns,
+        F.coalesce("template_id", F.lit(rest.template_id)).alias("template_id"),
+        F.coalesce("template", F.lit(rest.template)).alias("template"),
     )
 
 
@@ -63,24 +57,15 @@ def add_signature(
     return shaped.join(signed, "_skeleton").drop("_skeleton")
 
 
-def mine_signatures(signed: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """Mine the distinct signatures: columns ``by``, ``signature``, ``template_id``, ``template``.
+def mine_signatures(signed: DataFrame) -> DataFrame:
+    """Mine the distinct signatures: columns ``signature``, ``template_id``, ``template``.
 
-    Collects the distinct signatures, at most :data:`MAX_COLLECTED` for each combination of ``by``.
+    Collects the distinct signatures, at most :data:`MAX_COLLECTED`.
     """
-    distinct = signed.select(*by, "signature").distinct()
-    first = Window.partitionBy(*(by or [F.lit(0)])).orderBy(F.sha2("signature", 256))
-    bounded = distinct.withColumn("_n", F.row_number().over(first)).where(F.col("_n") <= MAX_COLLECTED)
-    groups = defaultdict(set)
-    for *key, text in bounded.select(*by, "signature").collect():
-        groups[tuple(key)].add(text)
-    rows = [
-        (*key, text, found.template_id, found.template)
-        for key, texts in groups.items()
-        for text, found in mine(texts).items()
-    ]
-    added = [StructField(name, StringType()) for name in ("signature", "template_id", "template")]
-    return signed.sparkSession.createDataFrame(rows, StructType([signed.schema[name] for name in by] + added))
+    bounded = signed.select("signature").distinct().orderBy(F.sha2("signature", 256)).limit(MAX_COLLECTED)
+    mined = mine({row["signature"] for row in bounded.collect()})
+    rows = [(text, found.template_id, found.template) for text, found in mined.items()]
+    return signed.sparkSession.createDataFrame(rows, "signature STRING, template_id STRING, template STRING")
 
 
 def group_rows(texts: Sequence[str | None], masks: Sequence[Mask] = MASKS) -> list[Template]:
@@ -101,7 +86,3 @@ def mine_bounded(signatures: set[str]) -> dict[str, Template]:
     if len(signatures) <= MAX_COLLECTED:
         return mine(signatures)
     return mine(sorted(signatures, key=lambda text: hashlib.sha256(text.encode()).hexdigest())[:MAX_COLLECTED])
-
-
-def _same(left: DataFrame, right: DataFrame, name: str) -> Column:
-    return left[name].eqNullSafe(right[name])

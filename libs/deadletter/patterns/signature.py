@@ -4,9 +4,8 @@ What varies between two messages of one kind without meaning anything is taken a
 value stood at a place, how many values a list had, whether a value was repeated in brackets, rulers of
 dots, and spaces.
 
-A signature is made from a text's skeleton, in which every digit, and every letter of a hexadecimal number, is the same
-digit. Very many texts share a
-skeleton, so the masks, which are dear, need to look at few texts.
+A skeleton replaces every digit, and every hexadecimal letter near a digit, by one digit. Many texts share one, so the
+expensive masks run on few.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ DIGIT = "1"
 NEAR = 3
 BESIDE = "|".join(f"(?<=[0-9][a-f]{{{n}}})" for n in range(1, NEAR + 2))
 HEX_LETTER = f"[a-f](?<=[0-9a-fx-][a-f])(?=[0-9a-f]{{0,64}}(?![A-Za-z0-9_]))(?:(?=[a-f]{{0,{NEAR}}}[0-9])|{BESIDE})"
-"""A letter of a hexadecimal number: not its word's first, a digit beside it, nothing else until the word ends. What
-has a digit in it is a value anyway; a key that follows a digit (``s3access_key=``) must stay what it is."""
+"""A hex letter: not first in its word, a digit within three characters, only hex characters after it. What has a digit
+in it is a value anyway; a key that follows a digit (``s3access_key=``) must stay what it is."""
 
 ANY_DIGIT = f"[0-9]|{HEX_LETTER}"
 

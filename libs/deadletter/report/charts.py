@@ -82,7 +82,7 @@ def unsettled(rows: list[dict]) -> list[tuple[int, float]]:
     """Kaplan and Meier's estimate: the share of messages not settled after k deliveries.
 
     A message that died or whose outcome is not known leaves the count after its last delivery (censored).
-    Queues of several tenants with one name are taken together.
+    Rows of the same delivery are added up.
 
     >>> unsettled([{"delivery": 1, "reached": 10, "settled": 5}, {"delivery": 2, "reached": 4, "settled": 1}])
     [(0, 1.0), (1, 0.5), (2, 0.375)]

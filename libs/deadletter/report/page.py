@@ -14,7 +14,7 @@ from urllib.parse import quote
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.report import charts
-from deadletter.report.queries import MOST_ROWS, Figures, figures
+from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, figures
 
 NOTHING = '<p class="nothing">Nothing to show.</p>'
 
@@ -45,17 +45,18 @@ def render(shown: Figures, docs: str = "") -> str:
     template = files("deadletter.report").joinpath("page.html").read_text(encoding="utf-8")
     return Template(template).substitute(
         headline="".join(
-            f"<div><dt>{escape(k)}</dt><dd>{escape(_number(v))}</dd></div>" for k, v in shown.headline.items()
+            f"<div><dt>{escape(k)}</dt><dd>{escape(plain(v))}</dd></div>" for k, v in shown.headline.items()
         ),
         over_time=chart(shown.over_time, lambda rows: charts.over_time(rows, shown.bucket)),
         by_reason=chart(shown.by_reason, charts.by_reason) + cut_note(shown.by_reason, MOST_ROWS),
         survival=chart(shown.survival, charts.survival) + cut_note(shown.survival, MOST_ROWS),
         patterns="".join(card(row) for row in shown.patterns) or NOTHING,
+        left_out=cut_note(shown.patterns, MOST_PATTERNS, "patterns") + muted_note(shown.muted),
         delays=table(
             [r for r in shown.health if r["delayed"] or r["expired_unseen"]],
-            ("place", "tenant", "posted", "delayed", "expired_unseen"),
+            ("place", "posted", "delayed", "expired_unseen"),
         ),
-        health=table(shown.health, ("place", "tenant", "posted", "claimed", "settled", "dead_lettered"))
+        health=table(shown.health, ("place", "posted", "claimed", "settled", "dead_lettered"))
         + cut_note(shown.health, MOST_ROWS),
         discrepancies=table(shown.discrepancies, ("place", "kind", "n", "example"))
         + cut_note(shown.discrepancies, MOST_ROWS),
@@ -77,9 +78,15 @@ def _plotly_script() -> str:
     return get_plotlyjs()
 
 
-def cut_note(rows: Sequence, most: int) -> str:
+def cut_note(rows: Sequence, most: int, what: str = "rows") -> str:
     """A word where rows were left out: there are as many as a page takes."""
-    return f'<p class="nothing">The first {most:,} rows; the table has all.</p>' if len(rows) == most else ""
+    return f'<p class="nothing">The first {most:,} {what}; the table has all.</p>' if len(rows) == most else ""
+
+
+def muted_note(muted: int) -> str:
+    """A word where patterns were left out because people muted them."""
+    told = f"Counted above but not listed: {muted:,} muted; <code>deadletter patterns list --all</code> has all."
+    return f'<p class="nothing">{told}</p>' if muted else ""
 
 
 def chart(rows: list[dict], draw: Callable) -> str:
@@ -119,11 +126,22 @@ HEADINGS = {
 
 
 def _cell(value) -> str:
-    kind = ' class="number"' if isinstance(value, int) else ""
-    return f"<td{kind}>{escape(_number(value))}</td>"
+    return f"<td{kind_of(value)}>{escape(plain(value))}</td>"
 
 
-def _number(value) -> str:
+def kind_of(value) -> str:
+    """The class of a cell: numbers stand right."""
+    return ' class="number"' if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def plain(value) -> str:
+    """A value as text.
+
+    >>> plain(1200), plain(True), plain(None)
+    ('1,200', 'true', '')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:,}" if isinstance(value, int) else "" if value is None else str(value)
 
 

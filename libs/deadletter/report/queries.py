@@ -41,19 +41,22 @@ class Figures:
     quarantine: list[dict]
     quality_runs: list[dict]
     quality_rules: list[dict]
+    muted: int = 0
 
 
 def figures(lake: Lake, reveal: bool = False) -> Figures:
     """Read the report's figures from the lake; ``reveal`` shows private values in the examples."""
     dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
-    by_reason = dead.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
+    told = dead.withColumn("reason", F.format_string("%s (%s)", "reason", "evidence"))
+    by_reason = told.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
     survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")
     read = {
         "headline": partial(_headline, lake, dead),
         "in_time": partial(_in_time, dead),
         "by_reason": lambda: rows(by_reason),
         "survival": lambda: rows(survival),
-        "patterns": lambda: rows(_patterns(lake, dead, reveal)),
+        "patterns": lambda: rows(top_patterns(lake, dead, reveal)),
+        "muted": lake.read(tables.POISON_PATTERNS).where("muted").count,
         "health": lambda: rows(_health(lake)),
         "discrepancies": lambda: rows(_discrepancies(lake)),
         "quarantine": lambda: rows(_quarantine(lake, reveal)),
@@ -76,8 +79,22 @@ def short_name() -> Column:
 
 
 def place() -> Column:
-    """A queue's name for people: system, queue without Pulsar's prefix, subscription."""
-    return F.concat_ws(" ", "system", short_name(), F.nullif("subscription", F.lit("")))
+    """A queue's name for people: system, tenant and queue, subscription. Queues of two tenants are two places.
+
+    The dashboard's SQL makes the same name.
+
+    >>> rows = [("zaqar", "p1", "orders", ""), ("rabbitmq", "/", "orders", ""),
+    ...         ("pulsar", "public/default", "persistent://public/default/orders", "fulfil")]
+    >>> queues = spark.createDataFrame(rows, "system STRING, tenant STRING, queue STRING, subscription STRING")
+    >>> for row in queues.select(place()).collect():
+    ...     print(row[0])
+    zaqar p1/orders
+    rabbitmq /orders
+    pulsar public/default/orders fulfil
+    """
+    tenant = F.when(F.col("tenant") == "/", "").otherwise(F.col("tenant"))  # RabbitMQ's default vhost
+    queue = F.concat(tenant, F.lit("/"), short_name())
+    return F.concat_ws(" ", "system", queue, F.nullif("subscription", F.lit("")))
 
 
 def bucket_of(dead: DataFrame) -> str:
@@ -128,26 +145,29 @@ def over_time(dead: DataFrame, bucket: str) -> DataFrame:
     return named.groupBy("time", shown.alias("place")).agg(F.sum("n").alias("n")).orderBy("time", "place")
 
 
-def _patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
+def top_patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
+    """The patterns that nobody muted: new and regressed ones first, as they ask for somebody, then the largest."""
+    order = [F.col("status").isin("new", "regressed").desc(), F.desc("dead_letters"), "pattern_id"]
     top = (
         lake.read(tables.POISON_PATTERNS)
-        .orderBy(F.desc("dead_letters"), "pattern_id")
+        .where("NOT muted")
+        .orderBy(*order)
         .limit(MOST_PATTERNS)
         .withColumn("example_id", F.col("example.message_id"))
     )
     if not reveal:
         return top
     shown = dead.select(F.struct(*tables.MESSAGE_KEY).alias("example"), F.col("payload").alias("example_payload"))
-    return top.drop("example_payload").join(shown, "example", "left").orderBy(F.desc("dead_letters"), "pattern_id")
+    return top.drop("example_payload").join(shown, "example", "left").orderBy(*order)
 
 
 def _health(lake: Lake) -> DataFrame:
     measures = ("posted", "claimed", "settled", "dead_lettered", "delayed", "expired_unseen")
     return (
         lake.read(tables.QUEUE_HEALTH)
-        .groupBy(place().alias("place"), "tenant")
+        .groupBy(place().alias("place"))
         .agg(*[F.sum(name).alias(name) for name in measures])
-        .orderBy("place", "tenant")
+        .orderBy("place")
     )
 
 

@@ -21,7 +21,6 @@ HISTORY_FIELDS = (
     "dead_letter_ttl",
     "default_ttl",
     "default_delay",
-    "consumer",
     "queue_type",
     "ignored_limit",
     "counts",
@@ -30,10 +29,12 @@ HISTORY_FIELDS = (
 
 
 def histories(policies: DataFrame) -> DataFrame:
-    """One row a queue with ``policies``: its history in time order.
+    """One row a queue with ``policies``: its history in time order, structs of :data:`HISTORY_FIELDS`.
 
-    RabbitMQ's policies for a whole vhost are in the history of each queue that they hold for. A limit that does not
-    hold is in ``ignored_limit``.
+    RabbitMQ's policies for a whole vhost are in the history of each queue that they hold for. Besides the columns of
+    ``silver.queue_policies`` a step has ``ignored_limit``, a limit that is set and does not hold; and for RabbitMQ
+    ``queue_type`` (quorum, classic, lazy or stream), ``counts``, whether a limit would count in the queue, and
+    ``node``, the node that what changed the counters was about.
     """
     typed = policies.withColumns(
         {
@@ -43,18 +44,7 @@ def histories(policies: DataFrame) -> DataFrame:
             "node": F.get_json_object("attributes", "$.node"),
         }
     )
-    pools = zaqar_pools.told()
-    shared = typed.withColumn("pools", pools).where(
-        F.col("kind").isin(*rabbitmq.SHARED_KINDS) | F.col("pools").isNotNull()
-    )
-    flag = F.min(F.when(F.col("kind") == "feature_flag", F.struct("valid_from", "event_id")))
-    is_change = F.col("kind").isin(*rabbitmq.SHARED_KINDS) & (F.col("kind") != "feature_flag")
-    by_vhost = shared.groupBy("system", "tenant").agg(
-        F.collect_list(F.when(is_change, rabbitmq.change())).alias("changes"),
-        flag.alias("flag"),
-        F.array_sort(F.collect_list("pools")).alias("pools"),
-    )
-    everywhere = shared.where(F.col("tenant") == rabbitmq.EVERY).agg(flag.alias("broker_flag"))
+    by_vhost, everywhere = _shared(typed)
     own = (
         typed.where(F.col("queue") != rabbitmq.EVERY)
         .groupBy(*QUEUE_KEY)
@@ -74,6 +64,22 @@ def histories(policies: DataFrame) -> DataFrame:
         .crossJoin(everywhere)
         .select(*QUEUE_KEY, history.alias("policies"))
     )
+
+
+def _shared(typed: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """What holds for more than one queue. One row a vhost or project: RabbitMQ's ``changes`` of policies, the ``flag``
+    that makes limits count, and what Zaqar told of ``pools``. One row at all: ``broker_flag``, the whole broker's."""
+    shared = typed.withColumn("pools", zaqar_pools.told()).where(
+        F.col("kind").isin(*rabbitmq.SHARED_KINDS) | F.col("pools").isNotNull()
+    )
+    flag = F.min(F.when(F.col("kind") == "feature_flag", F.struct("valid_from", "event_id")))
+    is_change = F.col("kind").isin(*rabbitmq.SHARED_KINDS) & (F.col("kind") != "feature_flag")
+    by_vhost = shared.groupBy("system", "tenant").agg(
+        F.collect_list(F.when(is_change, rabbitmq.change())).alias("changes"),
+        flag.alias("flag"),
+        F.array_sort(F.collect_list("pools")).alias("pools"),
+    )
+    return by_vhost, shared.where(F.col("tenant") == rabbitmq.EVERY).agg(flag.alias("broker_flag"))
 
 
 def policy_at(policies: Column, time: Column) -> Column:
@@ -98,7 +104,8 @@ def last_sign(posted: Column, deliveries: Column) -> Column:
 def emptied_after(policies: Column, time: Column) -> Column:
     """When the queue was first purged or deleted after ``time``; null if never.
 
-    For a message ``time`` is its :func:`last_sign`: what a purge finds in a claim, Zaqar's lets be.
+    For a message ``time`` is its :func:`last_sign`, not its post: a purge before that did not remove it, as Zaqar's
+    purges spare what is claimed.
     """
     later = F.filter(policies, lambda p: (p["valid_from"] > time) & p["kind"].isin("purged", "deleted"))
     return F.get(later, F.lit(0))["valid_from"]

@@ -65,6 +65,11 @@ def counter(deliveries: Column, policies: Column, until: Column) -> Column:
     return F.aggregate(in_time, start, _after, lambda record: read_count(record["count"]))
 
 
+def counting_classic(policy: Column) -> Column:
+    """Whether ``policy`` is of a classic queue that counts deliveries."""
+    return policy["counts"] & (policy["queue_type"] == "classic")
+
+
 def told_losses(policies: Column) -> Column:
     """The steps of a queue's history that can change its counters without a delivery."""
     return F.filter(policies, lambda p: p["kind"].isin(*COUNTER_KINDS))

@@ -7,7 +7,6 @@ from pyspark.sql import functions as F
 
 from deadletter.rules.policy import policy_at
 
-REASON = "max_claim_count"
 DEFAULT_TTL = 3600
 """Seconds a message lives where neither it nor its queue says so (``_default_message_ttl``)."""
 POP = "ttl = 1 AND grace = 0"

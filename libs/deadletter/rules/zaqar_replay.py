@@ -13,29 +13,59 @@ from heapq import heappop, heappush
 
 from deadletter.rules.zaqar_store import Habits, StoredMessage, claim_events
 
-MESSAGE_INPUT = (
-    "tenant string, scope string, queue string, message_id string, place string, posted bigint, came boolean, "
-    "ttl bigint, delay bigint, settled bigint, counted array<bigint>, granted array<string>, "
-    "claims array<struct<claim_id:string,claimed:struct<time:bigint,ttl:bigint,grace:bigint>,"
-    "renewals:array<struct<time:bigint,ttl:bigint,grace:bigint>>,released:struct<time:bigint>>>"
-)
+_TERM = "struct<time:bigint,ttl:bigint,grace:bigint>"
+MESSAGE_INPUT = {
+    "tenant": "string",
+    "scope": "string",
+    "queue": "string",
+    "message_id": "string",
+    "place": "string",
+    "posted": "bigint",
+    "came": "boolean",
+    "ttl": "bigint",
+    "delay": "bigint",
+    "settled": "bigint",
+    "counted": "array<bigint>",
+    "granted": "array<string>",
+    "claims": f"array<struct<claim_id:string,claimed:{_TERM},renewals:array<{_TERM}>,released:struct<time:bigint>>>",
+}
 """A message that reached a limit: its place in the queue (an ordering text), life, claims that counted, attempts
 that were granted it, and every claim that ever took it. ``scope`` is what is replayed together; ``came``: no post to
 this queue was seen."""
-ATTEMPT_INPUT = (
-    "tenant string, scope string, queue string, event_id string, time bigint, limit bigint, granted bigint, "
-    "first_granted string, claim_id string, ttl bigint, grace bigint, max_deliveries bigint, "
-    "dead_letter_queue string, dead_letter_ttl bigint, "
-    "renewals array<struct<time:bigint,ttl:bigint,grace:bigint>>, released struct<time:bigint>, emptied array<bigint>"
-)
+ATTEMPT_INPUT = {
+    "tenant": "string",
+    "scope": "string",
+    "queue": "string",
+    "event_id": "string",
+    "time": "bigint",
+    "limit": "bigint",
+    "granted": "bigint",
+    "first_granted": "string",
+    "claim_id": "string",
+    "ttl": "bigint",
+    "grace": "bigint",
+    "max_deliveries": "bigint",
+    "dead_letter_queue": "string",
+    "dead_letter_ttl": "bigint",
+    "renewals": f"array<{_TERM}>",
+    "released": "struct<time:bigint>",
+    "emptied": "array<bigint>",
+}
 """A claim attempt made while claims count: what it asked for and got, the place of the first message it was
 granted, the policy then in force, what became of its claim, and when its queue was purged or deleted."""
 LAST_ID = "\U0010ffff"
 """Behind every message id."""
-MOVE_OUTPUT = (
-    "tenant string, queue string, message_id string, died bigint, event_id string, dead_letter_queue string, "
-    "claim_count bigint, max_deliveries bigint, expires bigint"
-)
+MOVE_OUTPUT = {
+    "tenant": "string",
+    "queue": "string",
+    "message_id": "string",
+    "died": "bigint",
+    "event_id": "string",
+    "dead_letter_queue": "string",
+    "claim_count": "bigint",
+    "max_deliveries": "bigint",
+    "expires": "bigint",
+}
 
 
 @dataclass(eq=False)
@@ -135,6 +165,10 @@ class Candidate:
         return min([self.stored.held_until, *following])
 
 
+Fates = dict[str, list[Candidate]]
+"""Candidates by what an attempt finds, see :meth:`Candidate.fate`."""
+
+
 @dataclass
 class Waiting:
     """The candidates that lie in one queue.
@@ -173,31 +207,38 @@ class Waiting:
         first = attempt["first_granted"] if habits.scan_takes_followers else None
         # one place is that of all messages of a claim whose posts were not seen: which are behind is not known
         behind = None if first is None else (first, LAST_ID)
-        fates: dict[str, list[Candidate]] = {fate: [] for fate in ("gone", "stays", "held", "free")}
-        moved = fates["free"]
+        fates: Fates = {fate: [] for fate in ("gone", "stays", "held", "free")}
         self._wake(attempt["time"])
         for candidate in self.awake:
-            if len(moved) >= places or (behind is not None and behind < candidate.place):
+            if len(fates["free"]) >= places or (behind is not None and behind < candidate.place):
                 break
             fates[candidate.fate(attempt)].append(candidate)
-            if moved and habits.scan_takes_followers:
+            if fates["free"] and habits.scan_takes_followers:
                 behind = candidate.place
-        time = attempt["time"]
-        asleep = [(candidate.free_from(), candidate) for candidate in fates["held"]]
+        self._put_to_sleep(fates, attempt["time"])
+        if behind is not None:
+            self._take_followers(behind, places, attempt, fates)
+        for candidate in fates["gone"] + fates["free"]:
+            self.remove(candidate)
+        return fates["free"]
+
+    def _put_to_sleep(self, fates: Fates, time: int) -> None:
+        """Look at those that are held again when they may be free, at those below the lowest limit when they count
+        again."""
+        held = [(candidate.free_from(), candidate) for candidate in fates["held"]]
         short = [candidate for candidate in fates["stays"] if candidate.counted(time) < self.lowest]
-        for again, candidate in asleep + [(candidate.next_counted(time), candidate) for candidate in short]:
+        for again, candidate in held + [(candidate.next_counted(time), candidate) for candidate in short]:
             _remove(self.awake, candidate)
             if again is not None:  # else nothing will count
                 heappush(self.asleep, (again, id(candidate), candidate))
-        if behind is not None:
-            for at in range(bisect_right(self.order, behind, key=_place), len(self.order)):
-                if len(moved) >= places:
-                    break
-                fate = self.order[at].fate(attempt)
-                fates["free" if fate == "held" else fate].append(self.order[at])
-        for candidate in fates["gone"] + moved:
-            self.remove(candidate)
-        return moved
+
+    def _take_followers(self, behind: tuple[str, str], places: int, attempt: dict, fates: Fates) -> None:
+        """Take what lies ``behind`` the first message that was taken, even if it is held, while there are places."""
+        for at in range(bisect_right(self.order, behind, key=_place), len(self.order)):
+            if len(fates["free"]) >= places:
+                break
+            fate = self.order[at].fate(attempt)
+            fates["free" if fate == "held" else fate].append(self.order[at])
 
     def _wake(self, time: int) -> None:
         while self.asleep and self.asleep[0][0] <= time:

@@ -14,10 +14,10 @@ from deadletter.tables import QUEUE
 def queue_changes(
     messages: DataFrame, claims: DataFrame, attempts: DataFrame, policies: DataFrame, version: int
 ) -> DataFrame:
-    """Rows of ``control.queue_changes`` for batches of rows of the four silver tables.
+    """Rows of ``control.queue_changes``: the queues that batches of rows of the four silver tables are about.
 
-    A queue that a death names as the place where the message went has no facts of its own by that (``earliest`` is
-    null), but what lies there is seen in another light.
+    A queue to which a dead message went is among them: what lies there is a dead letter now. By that alone it has no
+    fact of its own, so ``earliest`` is null.
     """
     dead = messages.where("size(deaths) > 0").select("system", "tenant", F.explode("deaths").alias("death"))
     told = [

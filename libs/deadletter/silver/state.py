@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
 
 
-def _set_of(column: str) -> F.Column:
+def _set_of(column: str) -> Column:
     """The distinct values, in order."""
     return F.array_sort(F.collect_set(column))
 

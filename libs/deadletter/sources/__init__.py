@@ -25,6 +25,9 @@ class Source(Protocol):
     def size(self) -> int:
         """Bytes that it may have, rather too many; an error that can be acted on if it cannot be read."""
 
+    def ignored(self) -> list[str]:
+        """A warning where something lies there that is not read."""
+
     def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
         """The stream: ``system``, ``value`` (the event as it came, a string) and ``source_file``.
 

@@ -18,10 +18,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError, UsageError
+from deadletter.lake import WILDCARDS
 from deadletter.session import on_databricks
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
-WILDCARDS = "[]{}*?\\"
 
 
 def landing_files(landing: str) -> list[Path]:
@@ -34,18 +34,27 @@ def landing_files(landing: str) -> list[Path]:
         raise UsageError(f"no landing folder {root}. Make it, with one folder a system: {root}/zaqar/ and so on.")
     if set(whole_path(landing)) & set(WILDCARDS):
         raise UsageError(f"landing folder {root}: Spark reads {WILDCARDS} in a path as wildcards. Rename the folder.")
-    found = (Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names)
-    files = sorted(
-        path
-        for path in found
-        if path.name.endswith(SUFFIXES)
-        and not any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
-    )
+    files = [path for path in _visible_files(root) if path.name.endswith(SUFFIXES)]
     for path in files:
         if not os.access(path, os.R_OK):
             why = "no permission" if path.exists() else "it is a link to nothing"
             raise UsageError(f"cannot read {path}: {why}. Put that right or move it away; nothing was taken in.")
+        if ":" in path.name and not on_databricks():
+            raise UsageError(
+                f"cannot read {path}: Spark takes no ':' in a file's name. Rename it; nothing was taken in."
+            )
     return files
+
+
+def _visible_files(root: Path) -> list[Path]:
+    """Everything in the folder that has arrived, sorted; what begins with ``.`` or ``_`` is still being written."""
+
+    def refuse(error: OSError) -> None:
+        raise UsageError(f"cannot read {error.filename}: {error.strerror}. Put that right; nothing was taken in.")
+
+    walked = os.walk(root, followlinks=True, onerror=refuse)
+    found = (Path(folder, name) for folder, _, names in walked for name in names)
+    return sorted(path for path in found if not any(p.startswith((".", "_")) for p in path.relative_to(root).parts))
 
 
 def whole_path(landing: str | Path) -> str:
@@ -85,6 +94,12 @@ class Folder:
         """A name made of the folder's absolute path."""
         return hashlib.sha256(str(Path(self.path).absolute()).encode()).hexdigest()[:16]
 
+    def ignored(self) -> list[str]:
+        """A warning where files lie there that no run reads."""
+        others = [path for path in _visible_files(Path(self.path)) if not path.name.endswith(SUFFIXES)]
+        told = f"{len(others):,} files are not read, e.g. {others[:1] and others[0]}: only {' and '.join(SUFFIXES)} are"
+        return [f"{self.path}: {told}"] if others else []
+
     def size(self) -> int:
         """The bytes of all files; those of earlier runs count too. Errors as of :func:`landing_files`."""
         return sum(path.stat().st_size for path in landing_files(self.path))
@@ -103,7 +118,7 @@ class Folder:
         )
         file = F.col("_metadata.file_path")
         system = system_of(file, self.path)
-        return read.select(system.alias("system"), "value", file.alias("source_file")).where("trim(value) != ''")
+        return read.select(system.alias("system"), "value", file.alias("source_file")).where(r"value RLIKE '\\S'")
 
     def rescue(self, error: Exception) -> list[str]:
         """A warning for each damaged archive, where ``error`` is about one; otherwise it is raised again.

@@ -59,6 +59,10 @@ class Topic:
             raise DeadletterError(f"{unreachable}. Start it or correct the address; nothing was taken in.")
         return SMALL_BATCH
 
+    def ignored(self) -> list[str]:
+        """Every record of a topic is read."""
+        return []
+
     def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
         """The records' values; one without a value (a tombstone) is an empty line, which a gate then refuses."""
         read = spark.readStream.format("kafka").options(**self.options()).load()

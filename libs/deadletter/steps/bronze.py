@@ -32,15 +32,16 @@ def ingest(lake: Lake, landing: str, tell: Tell = print) -> list[str]:
 
 def _take_in(lake: Lake, source: sources.Source, size: int) -> list[str]:
     """Read one source; returns warnings."""
+    ignored = source.ignored()
     if not size:
-        return [f"{source}: nothing to take in"]
+        return [*ignored, f"{source}: nothing to take in"]
     try:
         _stream(lake, source)
     except (DeadletterError, PySparkException) as error:
         warnings = source.rescue(error)
         _stream(lake, source, lenient=True)
-        return warnings
-    return []
+        return ignored + warnings
+    return ignored
 
 
 def _stream(lake: Lake, source: sources.Source, lenient: bool = False) -> None:

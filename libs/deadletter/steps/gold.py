@@ -239,7 +239,7 @@ def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, 
         others = run.lake.read(tables.DEAD_LETTERS).where(run.scope.outside)
         others = others.withColumns({"signature": F.coalesce("signature", F.lit("")), "known_as": F.col("pattern_id")})
         own = stage(own.unionByName(others.select(*NAMED_BY, "known_as")))
-    found = stage(grouped(own, run.masks))
+    found = stage(grouped(own))
     names = stage(former_ids(run.lake, found))
     decisions = standing_decisions(run.lake, names, run.as_of)
     named = stage(decided(found, decisions, stage))

@@ -32,7 +32,8 @@ def quarantined(lake: Lake) -> DataFrame:
     found = lake.read(tables.QUARANTINE, lake.version(tables.QUARANTINE))
     if not lake.exists(tables.QUARANTINE_DECISIONS):
         return found.withColumn("decision", F.lit(None).cast("string"))
-    return with_decisions(found, lake.read(tables.QUARANTINE_DECISIONS))
+    decided = tables.QUARANTINE_DECISIONS
+    return with_decisions(found, lake.read(decided, lake.version(decided)))
 
 
 def discard(lake: Lake, chosen: DataFrame, who: str, why: str) -> None:
@@ -58,7 +59,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
         before = lake.progress("gold")
         lake.note_progress("gold", STALE, before and before.as_of)
         events = lake.stage(_raw_events(lake, ids))
-        latest = silver.merge_events(lake, gate, events, summary, tell, partial(_settle, lake, ids))
+        latest = silver.merge_events(lake, gate, events, summary, tell, partial(_settle, lake, events))
         if before and latest is None:
             lake.note_all({"gold": before})
         else:
@@ -69,12 +70,13 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     return summary
 
 
-def _settle(lake: Lake, ids: DataFrame, refused: DataFrame, latest: datetime | None) -> None:
-    """Set quarantine to what is refused now; gold may have to look further than before."""
+def _settle(lake: Lake, events: DataFrame, refused: DataFrame, latest: datetime | None) -> None:
+    """Set quarantine to what is refused now of the events that were judged again; gold may have to look further than
+    before."""
     done = lake.progress("silver")
     if done and latest and (done.as_of is None or latest > done.as_of):
         lake.note_progress("silver", done.source_version, latest)
-    lake.revise(refused, tables.QUARANTINE, ids)
+    lake.revise(refused, tables.QUARANTINE, events.select("event_id").distinct())
 
 
 def _decide(lake: Lake, chosen: DataFrame, decision: str, who: str, why: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from deadletter import sources
 from deadletter.lake import Lake
@@ -11,6 +11,9 @@ from deadletter.session import tune
 from deadletter.steps import bronze, gold, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
+
+TOLERANCE = timedelta(minutes=5)
+"""How far a collector's clock may be ahead of ours."""
 
 
 def run(
@@ -32,7 +35,13 @@ def run(
     summary = Summary()
     with gated(lake, tell, fresh_after) as gate:
         summary.warnings += bronze.ingest(lake, landing, tell)
-        silver.merge(lake, gate, summary, tell)
+        try:
+            silver.merge(lake, gate, summary, tell)
+        except Exception:  # the next run will not read these files again
+            for warning in summary.warnings:
+                tell(f"warning: {warning}")
+            raise
+        summary.warnings += _ahead(summary.as_of)
         if fresh_after and not summary.events_in and (summary.as_of is None or summary.as_of < fresh_after):
             # the gate of bronze judges new events: there are none
             summary.warnings.append(f"{landing}: no event came, none is later than {fresh_after}: a stuck feed?")
@@ -42,3 +51,13 @@ def run(
     summary.run_id = gate.run_id
     summary.warnings += gate.warnings
     return summary
+
+
+def _ahead(newest: datetime | None) -> list[str]:
+    """A warning where the newest event is from the future: by its time claims and TTLs end that still run."""
+    if newest is None or newest <= datetime.now(UTC) + TOLERANCE:
+        return []
+    return [
+        f"the newest event is of {newest.isoformat()}, which is yet to come: is a collector's clock or time zone "
+        "wrong? Claims and TTLs that end until then count as ended; --as-of judges at another time."
+    ]

@@ -46,8 +46,8 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     events = _new_events(lake, done, version)
     if events is None:
         tell("silver: no new events")
-        summary.as_of = done.as_of
-        if done.source_version < version:
+        summary.as_of = done and done.as_of
+        if done and done.source_version < version:
             lake.note_progress("silver", version, done.as_of)
         return
     latest = merge_events(lake, gate, events, summary, tell)
@@ -59,9 +59,9 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
 def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | None:
     """Bronze's rows since ``done``, the same ones each time they are read; ``None`` where there are none: a newer
     version may only have tidied its files."""
-    if done is None:
+    if done is None and version > 0:
         return lake.read(tables.QUEUE_EVENTS, version)
-    if done.source_version >= version:
+    if done is None or done.source_version >= version:
         return None
     events = lake.stage(lake.appended_since(tables.QUEUE_EVENTS, done.source_version))
     return None if events.isEmpty() else events

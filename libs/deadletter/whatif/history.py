@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.gold.at_risk import waiting
 from deadletter.gold.facts import SilverFacts
+from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY
 
 ONE_MORE = {"zaqar": 0, "rabbitmq": 1, "pulsar": 1}
@@ -42,12 +44,13 @@ class Choice:
         return test
 
 
-def histories(facts: SilverFacts, dead: DataFrame, choice: Choice) -> DataFrame:
+def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habits) -> DataFrame:
     """One row a chosen message that was delivered at least once.
 
     Columns: the message's key, ``posted`` (as in ``silver.message_state``), ``times`` (its deliveries, in order),
-    ``deliveries`` (how many), ``outcome`` (``settled``, ``dead_lettered`` or ``unknown``), ``settled_at``, and of
-    its death ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
+    ``deliveries`` (how many), ``outcome`` (``settled``, ``dead_lettered`` or ``unknown``), ``is_open`` (whether
+    somebody can still receive it, in a store of these ``habits``), ``settled_at``, and of its death
+    ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
     """
     chosen = choice.condition()
     died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id")
@@ -56,15 +59,21 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice) -> DataFrame:
         .when(F.col("settled").isNotNull(), "settled")
         .otherwise("unknown")
     )
+    delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
+    # RabbitMQ's acknowledgements are not observable: a message delivered only once counts as done
+    still = waiting(replace(facts, state=delivered), dead, habits).where(
+        "status != 'outcome_unknown' OR size(deliveries) > 1"
+    )
     return (
-        facts.state.where(chosen & (F.size("deliveries") > 0))
-        .join(died, list(MESSAGE_KEY), "left")
+        delivered.join(died, list(MESSAGE_KEY), "left")
+        .join(still.select(*MESSAGE_KEY, F.lit(True).alias("is_open")), list(MESSAGE_KEY), "left")
         .select(
             *MESSAGE_KEY,
             "posted",
             F.transform("deliveries", lambda d: d["time"]).alias("times"),
             F.size("deliveries").cast("bigint").alias("deliveries"),
             outcome.alias("outcome"),
+            F.coalesce("is_open", F.lit(False)).alias("is_open"),
             F.col("settled.time").alias("settled_at"),
             "dead_lettered_at",
             "cause",

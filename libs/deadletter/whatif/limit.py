@@ -17,26 +17,27 @@ def fate(allowed: int) -> Column:
     - ``put_off``: it died of its limit, and would have been delivered again
     - ``false_death``: it would have died, yet a later delivery settled it
     - ``death_unknown``: it would have died; whether a later delivery settled it is not known
-    - ``at_limit``: neither settled nor dead, with no delivery left
+    - ``at_limit``: still open, with no delivery left
     - ``alive``: everything else
 
     >>> rows = [(4, "dead_lettered", "delivery_limit"), (2, "dead_lettered", "delivery_limit")]
     >>> rows += [(1, "dead_lettered", "ttl"), (3, "settled", None), (3, "unknown", None), (2, "settled", None)]
     >>> df = spark.createDataFrame(rows, "deliveries BIGINT, outcome STRING, cause STRING")
+    >>> df = df.withColumn("is_open", F.lit(False))
     >>> [row.fate for row in df.select(fate(2).alias("fate")).collect()]
     ['earlier', 'unchanged', 'unchanged', 'false_death', 'death_unknown', 'alive']
     >>> df.limit(2).select(fate(3).alias("fate")).collect()[1].fate
     'put_off'
     """
     more, fewer = F.col("deliveries") > allowed, F.col("deliveries") < allowed
-    died, settled = F.col("outcome") == "dead_lettered", F.col("outcome") == "settled"
+    died, settled = (F.col("outcome") == outcome for outcome in ("dead_lettered", "settled"))
     return (
         F.when(died & more, "earlier")
         .when(died & fewer & (F.col("cause") == "delivery_limit"), "put_off")
         .when(died, "unchanged")
         .when(more & settled, "false_death")
         .when(more, "death_unknown")
-        .when(~settled & ~fewer, "at_limit")
+        .when(F.col("is_open") & ~fewer, "at_limit")
         .otherwise("alive")
     )
 

@@ -14,7 +14,7 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
-from deadletter.replay import facts_at, gold_as_of
+from deadletter.replay import facts_at, gold_as_of, habits_in
 from deadletter.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
@@ -41,7 +41,7 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     as_of = gold_as_of(lake)
     facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
-    lived = held_if_few(histories(facts, dead, choice))
+    lived = held_if_few(histories(facts, dead, choice, habits_in(lake.all_progress())))
     limits = facts.policies.where(choice.condition()).select(
         *PLACE, F.array_distinct(F.transform("policies", lambda p: p["max_deliveries"])).alias("limits")
     )

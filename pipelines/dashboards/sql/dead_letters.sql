@@ -3,16 +3,22 @@ WITH span AS (
   SELECT unix_seconds(max(dead_lettered_at)) - unix_seconds(min(dead_lettered_at)) AS seconds FROM gold.dead_letters
 )
 SELECT
-  system,
-  concat_ws(' ', system, regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), nullif(subscription, '')) AS place,
-  reason,
-  cause,
-  pattern_id,
+  d.system,
+  concat_ws(
+    ' ',
+    d.system,
+    concat(if(d.tenant = '/', '', d.tenant), '/', regexp_replace(d.queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
+    nullif(d.subscription, '')
+  ) AS place,
+  concat(d.reason, ' (', d.evidence, ')') AS reason,
+  d.cause,
+  d.pattern_id,
+  p.muted,
   CASE
-    WHEN seconds <= 3 * 3600 THEN date_trunc('minute', dead_lettered_at)
-    WHEN seconds <= 5 * 86400 THEN date_trunc('hour', dead_lettered_at)
-    ELSE date_trunc('day', dead_lettered_at)
+    WHEN seconds <= 3 * 3600 THEN date_trunc('minute', d.dead_lettered_at)
+    WHEN seconds <= 5 * 86400 THEN date_trunc('hour', d.dead_lettered_at)
+    ELSE date_trunc('day', d.dead_lettered_at)
   END AS time,
   count(*) AS dead_letters
-FROM gold.dead_letters CROSS JOIN span
+FROM gold.dead_letters d LEFT JOIN gold.poison_patterns p ON d.pattern_id = p.pattern_id CROSS JOIN span
 GROUP BY ALL

@@ -1,7 +1,12 @@
 -- Where the broker's word and the rules differ.
 SELECT
   system,
-  concat_ws(' ', system, regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), nullif(subscription, '')) AS place,
+  concat_ws(
+    ' ',
+    system,
+    concat(if(tenant = '/', '', tenant), '/', regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
+    nullif(subscription, '')
+  ) AS place,
   kind,
   count(*) AS discrepancies,
   min(message_id) AS example

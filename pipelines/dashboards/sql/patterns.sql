@@ -1,9 +1,14 @@
--- What the dead letters of each queue have in common: its 200 largest patterns.
+-- What the dead letters of each queue have in common: its 200 largest patterns, without those that people muted.
 SELECT * EXCEPT (place_rank)
 FROM (
   SELECT
     d.system,
-    concat_ws(' ', d.system, regexp_replace(d.queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), nullif(d.subscription, '')) AS place,
+    concat_ws(
+      ' ',
+      d.system,
+      concat(if(d.tenant = '/', '', d.tenant), '/', regexp_replace(d.queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
+      nullif(d.subscription, '')
+    ) AS place,
     d.pattern_id,
     p.template,
     p.status,
@@ -14,6 +19,7 @@ FROM (
       PARTITION BY d.system, d.tenant, d.queue, d.subscription ORDER BY count(*) DESC, d.pattern_id
     ) AS place_rank
   FROM gold.dead_letters d JOIN gold.poison_patterns p ON d.pattern_id = p.pattern_id
+  WHERE NOT p.muted
   GROUP BY d.system, d.tenant, d.queue, d.subscription, d.pattern_id, p.template, p.status
 )
 WHERE place_rank <= 200

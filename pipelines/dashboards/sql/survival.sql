@@ -2,7 +2,12 @@
 WITH counted AS (
   SELECT
     system,
-    concat_ws(' ', system, regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), nullif(subscription, '')) AS place,
+    concat_ws(
+      ' ',
+      system,
+      concat(if(tenant = '/', '', tenant), '/', regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
+      nullif(subscription, '')
+    ) AS place,
     delivery,
     sum(reached) AS reached,
     sum(settled) AS settled

@@ -1,0 +1,185 @@
+"""What commands print for people, and how they end where something outside of them fails. Without Spark."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from deadletter import cli, tables
+from deadletter.cli.common import print_table
+from deadletter.cli.explain import print_life
+from deadletter.cli.patterns import print_pattern
+from deadletter.cli.preview import print_limit
+from deadletter.cli.quarantine import _print_copies, _print_reasons
+from deadletter.cli.show import print_rows
+from deadletter.errors import UsageError
+from deadletter.timeline import Life, Moment
+
+NASTY = "paid \x1b[2J\x9b1m\r \u202egro"
+SHOWN = r"paid \x1b[2J\x9b1m\x0d \u202egro"
+LIMIT = dict.fromkeys(
+    ("limit", "deliveries_allowed", "messages_saved", "false_deaths", "deaths_earlier", "claims_saved"), 1
+) | dict.fromkeys(("deaths_unchanged", "deaths_put_off", "deaths_outcome_unknown", "at_limit"), 1)
+PATTERN = dict.fromkeys(("pattern_id", "first_seen", "last_seen", "kind", "status"), "p") | {
+    "template": NASTY,
+    "muted": False,
+    "dead_letters": 1,
+    "queues": ["zaqar:orders"],
+    "differences": [],
+    "concentrated_in": [],
+    "trend": [],
+    "example": {"message_id": "m", "system": "zaqar", "queue": "orders"},
+    "example_payload": NASTY,
+    "decisions": [],
+}
+
+
+def test_no_control_character_reaches_the_terminal(monkeypatch, capsys):
+    death = {"reason": "expired", "queue": "q", "error": NASTY, "evidence": "observed", "event_id": "e"}
+    death |= {"dead_lettered_at": "2026-11-20T20:53:01.000000+00:00", "dead_letter_queue": NASTY}
+    death |= dict.fromkeys(("claim_count", "max_deliveries", "removed_at", "expires_at", "pattern_id"))
+    death |= {"dead_letter_message_id": None}
+    moment = Moment(datetime(2026, 11, 20, tzinfo=UTC), "q", NASTY, "e")
+    record = json.dumps({f"c{n}": NASTY for n in range(9)})
+    prints = {
+        "a table": lambda: print_table(("what",), [(NASTY,)], "T"),
+        "rows one below the other": lambda: print_rows(iter([record]), tables.DEAD_LETTERS, list(json.loads(record))),
+        "patterns list": lambda: CliRunner().invoke(cli.cli, ["patterns", "list", "--lake", "x"]),
+        "quarantine list": lambda: _print_reasons([{"system": "x", "reason": NASTY, "events": 1, "example": "e"}]),
+        "quarantine show": lambda: _print_copies([{"system": "x", "source_file": NASTY, "taken": "t"}]),
+        "explain": lambda: print_life(Life("m", moment.time, [moment], [], [death])),
+        "patterns show": lambda: print_pattern(PATTERN | {"former_ids": []}),
+        "preview": lambda: print_limit(
+            LIMIT | {"by_pattern": [], "survival": [], "recommended": {"limit": 1, "reason": NASTY}}
+        ),
+    }
+    monkeypatch.setattr(sys.modules["deadletter.cli.patterns"], "_of_lake", lambda *_: [PATTERN])
+    for what, shown in prints.items():
+        done = shown()
+        told = done.stdout if done else capsys.readouterr().out
+        assert SHOWN in told and not set("\x1b\x9b\r\u202e") & set(told), what
+
+
+def test_a_life_says_as_of_when(capsys):
+    print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], []))
+    assert "as of 2026-11-20T22:00:00.000000 UTC" in capsys.readouterr().out
+
+
+def test_a_list_that_is_cut_says_so(capsys):
+    print_pattern(PATTERN | {"former_ids": [f"id{n:03}" for n in range(30)]})
+    told = capsys.readouterr()
+    assert "id019" in told.out and "id020" not in told.out
+    assert "first 20 of 30 former ids; --json shows all" in told.err
+    _print_copies([{"system": "x", "source_file": f"f{n}.jsonl", "taken": "t"} for n in range(11)])
+    told = capsys.readouterr()
+    assert "f9.jsonl" in told.out and "f10.jsonl" not in told.out and told.err.startswith("first 10 copies; ")
+    names = ("delivery", "reached", "settled", "censored", "unsettled", "low", "high")
+    points = [dict.fromkeys(names, n) for n in range(60)]
+    print_limit(LIMIT | {"by_pattern": [], "survival": points, "recommended": {"limit": 1, "reason": "x"}})
+    told = capsys.readouterr()
+    assert " 49 " in told.out and " 50 " not in told.out
+    assert told.err == "first 50 of 60 rows; --json shows all\n"
+
+
+@pytest.mark.parametrize("option", [["--all"], ["--status", "new"]], ids=" ".join)
+def test_an_old_run_is_shown_whole(option, tmp_path):
+    done = CliRunner().invoke(cli.cli, ["patterns", "list", "--run", "r", *option, "--lake", str(tmp_path)])
+    assert isinstance(done.exception, UsageError) and "--run shows all that the run saw" in str(done.exception)
+
+
+def test_a_status_that_there_is_not(tmp_path):
+    done = CliRunner().invoke(cli.cli, ["patterns", "list", "--status", "old", "--lake", str(tmp_path)])
+    assert done.exit_code == 2 and "'regressed'" in done.stderr
+
+
+def ended(error, monkeypatch, capsys):
+    """The exit code and the line of a command that fails so."""
+
+    def fail(**_):
+        raise error
+
+    monkeypatch.setattr(cli, "cli", fail)
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    return done.value.code, capsys.readouterr().err
+
+
+ENDED = "Spark ended: out of memory? set DEADLETTER_DRIVER_MEMORY"
+WORKER = "Aborted: Traceback (most recent call last):\n  File x\nKeyError: 'y'\n\n\tat a.B.c(D)"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Py4JNetworkError("Answer from Java side is empty"), ENDED),
+        (Py4JError("An error occurred while calling o76.collectToPython"), ENDED),
+        (ConnectionRefusedError(111, "Connection refused"), ENDED),
+        (PySparkException("Aborted: java.lang.OutOfMemoryError: Java heap space"), ENDED),
+        (PermissionError(13, "Permission denied", "/lake/gold"), "/lake/gold: Permission denied; give this user acc"),
+        (OSError(28, "No space left on device", "/lake"), "/lake: No space left on device; make room there"),
+        (OSError(5, "Input/output error"), "Input/output error; DEADLETTER_DEBUG=1 tells where it happened"),
+        (PySparkException(WORKER), "KeyError: 'y'"),
+        (PySparkException("\x1b[2J"), r"\x1b[2J"),
+    ],
+    ids=lambda given: given[:20] if isinstance(given, str) else type(given).__name__,
+)
+def test_what_fails_outside_is_one_line(error, told, monkeypatch, capsys):
+    code, said = ended(error, monkeypatch, capsys)
+    assert code == 1 and said.startswith(f"deadletter: {told}") and said.count("\n") == 1
+
+
+def test_a_stack_trace_where_it_is_asked_for_or_helps(monkeypatch, capsys):
+    with pytest.raises(KeyError):
+        ended(KeyError("x"), monkeypatch, capsys)
+    with pytest.raises(Py4JError):  # the JVM is there, and this is no fault of a person
+        ended(Py4JError("calling o1.x. Trace:\npy4j.Py4JException: Method x does not exist"), monkeypatch, capsys)
+    monkeypatch.setenv("DEADLETTER_DEBUG", "1")
+    with pytest.raises(UsageError):
+        ended(UsageError("x"), monkeypatch, capsys)
+
+
+@pytest.fixture
+def unread():
+    """The end of a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@pytest.mark.parametrize("command", ["--help", "run --help", "cluster a.log --out out.csv"])
+def test_a_reader_who_has_seen_enough(command, unread, tmp_path):
+    (tmp_path / "a.log").write_text("one\n")
+    called = [sys.executable, "-m", "deadletter", *command.split()]
+    done = subprocess.run(called, stdout=unread, stderr=subprocess.PIPE, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+ROWS = """
+import sys, click
+from deadletter import cli, tables
+from deadletter.cli.show import print_csv, print_rows
+cli.cli.add_command(click.command("x")(lambda: {print}(iter(['{{"a": 1}}']), tables.CLAIMS, ["a"])))
+sys.argv[1:] = ["x"]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("print_", ["print_rows", "print_csv"])
+def test_rows_that_nobody_reads_any_more(print_, unread):
+    """A table is drawn by Rich, CSV is written at the end."""
+    called = [sys.executable, "-c", ROWS.format(print=print_)]
+    done = subprocess.run(called, stdout=unread, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_work_goes_on_where_nobody_reads_of_it(unread):
+    program = "from deadletter.cli.common import teller; tell = teller(); tell('a'); tell('b'); print('done')"
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=unread, check=False)
+    assert (done.returncode, done.stdout) == (0, b"done\n")
