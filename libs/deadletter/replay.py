@@ -45,7 +45,7 @@ def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFa
     policies = lake.read(tables.QUEUE_POLICIES)
     # what cuts arrays is not compiled and copies every message: a run for now has nothing to cut
     if lake.read(tables.QUEUE_CHANGES).where(F.col("latest") > F.lit(as_of)).isEmpty():
-        return SilverFacts(*facts, histories(policies), as_of, as_stored=scope == EVERYTHING)
+        return SilverFacts(*facts, histories(policies), as_of)
     return until(*facts, policies, as_of)
 
 

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from deadletter.parallel import together
 from deadletter.rules.policy import histories
 from deadletter.rules.rabbitmq_counter import counting_classic
-from deadletter.staging import Stage, held_if_few
+from deadletter.staging import Stage
 from deadletter.tables import QUEUE
 
-TABLES = ("state", "claims", "attempts")
+FRAMES = ("state", "claims", "attempts", "policies")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SilverFacts:
     """The silver tables, without what happened after ``as_of``.
 
     ``state``, ``claims`` and ``attempts`` have their tables' columns; ``policies`` is one row a queue with its
-    history, see :func:`deadletter.rules.policy.histories`. ``as_stored``: those three are the whole tables.
+    history, see :func:`deadletter.rules.policy.histories`.
     """
 
     state: DataFrame
@@ -31,7 +31,6 @@ class SilverFacts:
     attempts: DataFrame
     policies: DataFrame
     as_of: datetime
-    as_stored: bool = False
 
     def posts(self) -> DataFrame:
         """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""
@@ -118,8 +117,6 @@ def _where_touched(column: str, changed: Column) -> Column:
 
 
 def each(facts: SilverFacts, stage: Stage) -> SilverFacts:
-    """The same facts with every frame staged, several at a time. Whole tables are as quick to read as a copy of them:
-    they are at most held in memory."""
-    keep = held_if_few if facts.as_stored else stage
-    changed = together([*(partial(keep, getattr(facts, name)) for name in TABLES), partial(stage, facts.policies)])
-    return replace(facts, **dict(zip((*TABLES, "policies"), changed, strict=True)))
+    """The same facts with every frame staged, several at a time."""
+    staged = together(partial(stage, getattr(facts, name)) for name in FRAMES)
+    return replace(facts, **dict(zip(FRAMES, staged, strict=True)))
