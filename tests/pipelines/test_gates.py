@@ -54,8 +54,10 @@ def assert_stopped(lake, table, stopped):
 
 
 def test_the_shell_sees_a_stopped_run(spark, tmp_path, monkeypatch, capsys):
-    """Exit code 3, and what a person has to know on standard error."""
+    """Exit code 3, and what a person has to know on standard error: also of a file that no later run reads."""
     landing, wrong = few_lines(tmp_path / "landing"), with_rule(tables.QUEUE_EVENTS.full_name)
+    whole = (landing / "pulsar" / "first.jsonl.gz").read_bytes()
+    (landing / "pulsar" / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     monkeypatch.setattr(suites, "load_all", lambda: wrong)
     monkeypatch.setattr("sys.argv", ["deadletter", "run", "--landing", str(landing), "--lake", str(tmp_path / "lake")])
     with pytest.raises(SystemExit) as done:
@@ -63,3 +65,4 @@ def test_the_shell_sees_a_stopped_run(spark, tmp_path, monkeypatch, capsys):
     assert done.value.code == 3
     told = capsys.readouterr().err
     assert FEW.id in told and FEW.what_to_do in told and "Traceback" not in told
+    assert "cut.jsonl.gz: damaged archive" in told

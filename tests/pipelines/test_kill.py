@@ -19,7 +19,7 @@ from tests.pipelines.conftest import quiet
 from tests.properties.arriving import everything, generated, write
 from tests.properties.test_invariants import GOLD, SILVER
 
-KILLS = int(os.environ.get("DEADLETTER_KILLS", "2"))
+KILLS = int(os.environ.get("DEADLETTER_KILLS", "1"))
 STAGES = ("bronze:", "gold:", "quality:", "silver:", "gold:")
 SOON = {"quality:": 0.5}
 """Seconds after which a stage may be over."""

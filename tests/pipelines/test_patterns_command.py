@@ -55,6 +55,7 @@ def test_decisions_hold_and_are_taken_back(own_lake):
     assert listed(own_lake) == before
 
 
+@pytest.mark.soak
 def test_decisions_move_to_a_new_lake(own_lake, tmp_path):
     """Copied before its first run, as README tells for an upgrade."""
     one = next(iter(listed(own_lake)))

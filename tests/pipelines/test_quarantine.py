@@ -198,6 +198,7 @@ def test_an_event_that_bronze_does_not_hold_stays(lake):
     assert "0 of 1 events released; 1 stay" in told
 
 
+@pytest.mark.soak
 def test_what_was_chosen_by_its_decision_stays_chosen(lake):
     """A release is a decision: the rows are those that had none when it began."""
     told = call(

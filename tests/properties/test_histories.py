@@ -22,7 +22,7 @@ from tests.models.clock import SECOND, START, iso
 from tests.pipelines.conftest import quiet
 
 SEED = int(os.environ.get("DEADLETTER_SEED", "4"))
-MESSAGES = int(os.environ.get("DEADLETTER_HISTORIES", "20000"))
+MESSAGES = int(os.environ.get("DEADLETTER_HISTORIES", "10000"))
 CUT = 150
 SHARES = {"document": 0.45, "redis": 0.15, "rabbitmq": 0.2, "pulsar": 0.2, "mongodb": 0.1}
 FIELDS = ("dead_letter_queue", "reason", "claim_count", "max_deliveries", "posted_at", "died", "removed_at", "cause")

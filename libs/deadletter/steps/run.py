@@ -37,17 +37,17 @@ def run(
         summary.warnings += bronze.ingest(lake, landing, tell)
         try:
             silver.merge(lake, gate, summary, tell)
-        except Exception:  # the next run will not read these files again
+            summary.warnings += _ahead(summary.as_of)
+            if fresh_after and not summary.events_in and (summary.as_of is None or summary.as_of < fresh_after):
+                # the gate of bronze judges new events: there are none
+                summary.warnings.append(f"{landing}: no event came, none is later than {fresh_after}: a stuck feed?")
+            summary.as_of = as_of or summary.as_of
+            gold.derive(lake, gate, as_of, habits, tell)
+            summary.describe(lake)
+        except Exception:  # the next run reads these files no more: it cannot tell what was wrong with them
             for warning in summary.warnings:
                 tell(f"warning: {warning}")
             raise
-        summary.warnings += _ahead(summary.as_of)
-        if fresh_after and not summary.events_in and (summary.as_of is None or summary.as_of < fresh_after):
-            # the gate of bronze judges new events: there are none
-            summary.warnings.append(f"{landing}: no event came, none is later than {fresh_after}: a stuck feed?")
-        summary.as_of = as_of or summary.as_of
-        gold.derive(lake, gate, as_of, habits, tell)
-        summary.describe(lake)
     summary.run_id = gate.run_id
     summary.warnings += gate.warnings
     return summary
