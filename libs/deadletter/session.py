@@ -60,9 +60,8 @@ JVM = (
     " -XX:Tier4InvocationThreshold=25000 -XX:Tier4MinInvocationThreshold=3000"
     " -XX:Tier4CompileThreshold=75000 -XX:Tier4BackEdgeThreshold=200000"
 )
-"""Planning calls much of Spark some
-thousand times, which is not worth the second compiler: it begins five times as late as by default, and inner loops
-still get there within milliseconds."""
+"""Planning calls much of Spark some thousand times, which is not worth the second compiler: it begins five times as
+late as by default, and inner loops still get there within milliseconds."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")

@@ -37,6 +37,12 @@ def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> Data
     return message_status(unsettled, dead, habits).where(F.col("status").isin(*OPEN))
 
 
+def counts_as_done() -> Column:
+    """Whether a message of :func:`waiting` is open in name only: RabbitMQ's acknowledgements are not observable, so one
+    that was delivered only once counts as done."""
+    return (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
+
+
 def suspects(
     candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS, stage: Stage = as_it_is
 ) -> DataFrame:
@@ -87,9 +93,8 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     # the highest number means no limit
     allowed = F.try_add("policy.max_deliveries", F.when(F.col("system") == "zaqar", 0).otherwise(1))
-    done = (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
-    received = open_ones.where(~done & ~own_post).join(facts.policies, list(QUEUE_KEY), "left")
+    received = open_ones.where(~counts_as_done() & ~own_post).join(facts.policies, list(QUEUE_KEY), "left")
     counted = (
         with_resets(received, facts, habits)
         .join(dead_letter_queues(facts, dead), list(QUEUE), "left_anti")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.at_risk import waiting
+from deadletter.gold.at_risk import counts_as_done, waiting
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY
@@ -60,10 +60,7 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
         .otherwise("unknown")
     )
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
-    # RabbitMQ's acknowledgements are not observable: a message delivered only once counts as done
-    still = waiting(replace(facts, state=delivered), dead, habits).where(
-        "status != 'outcome_unknown' OR size(deliveries) > 1"
-    )
+    still = waiting(replace(facts, state=delivered), dead, habits).where(~counts_as_done())
     return (
         delivered.join(died, list(MESSAGE_KEY), "left")
         .join(still.select(*MESSAGE_KEY, F.lit(True).alias("is_open")), list(MESSAGE_KEY), "left")

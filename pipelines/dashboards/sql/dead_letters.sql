@@ -4,12 +4,7 @@ WITH span AS (
 )
 SELECT
   d.system,
-  concat_ws(
-    ' ',
-    d.system,
-    concat(if(d.tenant = '/', '', d.tenant), '/', regexp_replace(d.queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
-    nullif(d.subscription, '')
-  ) AS place,
+  {place} AS place,
   concat(d.reason, ' (', d.evidence, ')') AS reason,
   d.cause,
   d.pattern_id,

@@ -1,12 +1,7 @@
 -- Where the broker's word and the rules differ.
 SELECT
   system,
-  concat_ws(
-    ' ',
-    system,
-    concat(if(tenant = '/', '', tenant), '/', regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
-    nullif(subscription, '')
-  ) AS place,
+  {place} AS place,
   kind,
   count(*) AS discrepancies,
   min(message_id) AS example

@@ -2,12 +2,7 @@
 -- RabbitMQ and Pulsar tell no removal: all that went there counts.
 SELECT
   system,
-  concat_ws(
-    ' ',
-    system,
-    concat(if(tenant = '/', '', tenant), '/', regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
-    nullif(subscription, '')
-  ) AS place,
+  {place} AS place,
   dead_letter_queue,
   min(dead_lettered_at) AS oldest,
   min(expires_at) AS first_expires,

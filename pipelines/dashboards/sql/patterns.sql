@@ -3,12 +3,7 @@ SELECT * EXCEPT (place_rank)
 FROM (
   SELECT
     d.system,
-    concat_ws(
-      ' ',
-      d.system,
-      concat(if(d.tenant = '/', '', d.tenant), '/', regexp_replace(d.queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
-      nullif(d.subscription, '')
-    ) AS place,
+    {place} AS place,
     d.pattern_id,
     p.template,
     p.status,

@@ -1,12 +1,7 @@
 -- What happened in each queue, hour by hour.
 SELECT
   system,
-  concat_ws(
-    ' ',
-    system,
-    concat(if(tenant = '/', '', tenant), '/', regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
-    nullif(subscription, '')
-  ) AS place,
+  {place} AS place,
   hour,
   sum(posted) AS posted,
   sum(claimed) AS claimed,

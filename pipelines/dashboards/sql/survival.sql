@@ -2,12 +2,7 @@
 WITH counted AS (
   SELECT
     system,
-    concat_ws(
-      ' ',
-      system,
-      concat(if(tenant = '/', '', tenant), '/', regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
-      nullif(subscription, '')
-    ) AS place,
+    {place} AS place,
     delivery,
     sum(reached) AS reached,
     sum(settled) AS settled
