@@ -57,10 +57,10 @@ ON_LINUX = "-XX:+UseTransparentHugePages -Djdk.lang.Process.launchMechanism=VFOR
 Hadoop starts for a file's mode are started without a helper process for each. Other systems' JVMs know neither."""
 JVM = (
     "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
-    " -XX:Tier4InvocationThreshold=25000 -XX:Tier4MinInvocationThreshold=3000"
-    " -XX:Tier4CompileThreshold=75000 -XX:Tier4BackEdgeThreshold=200000"
+    " -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000"
+    " -XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
-"""Planning calls much of Spark some thousand times, which is not worth the second compiler: it begins five times as
+"""Planning calls much of Spark some thousand times, which is not worth the second compiler: it begins twenty times as
 late as by default, and inner loops still get there within milliseconds."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""

@@ -19,10 +19,12 @@ from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.staging import Stage, as_it_is
-from deadletter.tables import QUEUE
+from deadletter.tables import MESSAGE_KEY, QUEUE
 
 NAMED_BY = (*ORDER, "error", "signature", "deviation_key")
 """What a dead letter's pattern follows from, together with the other dead letters'."""
+TOLD_BY = (*MESSAGE_KEY, "pattern_id", "dead_lettered_at", "payload", "deviation", "traits")
+"""What of the dead letters is in the row of their pattern."""
 QUIET_AFTER = timedelta(hours=24)
 """A pattern without a death for so long is quiet."""
 NEW_FOR = timedelta(hours=24)
@@ -84,8 +86,9 @@ def poison_patterns(
 ) -> DataFrame:
     """Rows of ``gold.poison_patterns``.
 
-    ``dead`` are all rows of ``gold.dead_letters``, ``named`` the same ones :func:`grouped` and decided about,
-    ``profiles`` rows of ``control.queue_profile``. ``stage`` keeps the parts, which are made several at a time.
+    ``dead`` are all rows of ``gold.dead_letters`` with :data:`TOLD_BY`, ``named`` the same ones :func:`grouped` and
+    decided about, ``profiles`` rows of ``control.queue_profile``. ``stage`` keeps the parts, which are made several at
+    a time.
     """
     counted = named.groupBy("pattern_id").agg(
         F.min("template").alias("template"),

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, dated
 from deadletter.rules.policy import emptied_after, policy_at
-from deadletter.rules.rabbitmq_counter import SECOND, counter, returned_from, since_return
+from deadletter.rules.rabbitmq_counter import SECOND, count_at, counter_steps, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE_KEY
 
@@ -30,11 +30,12 @@ def _by_broker(facts: SilverFacts) -> DataFrame:
 def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
     state = _with_observed(_judged_by_limit(facts))
     # a filter on a death that is implied would imply it once more
-    state = stage(state.withColumn("death", F.coalesce(_told("observed"), _implied())))
+    state = state.withColumn("death", F.coalesce(_told("observed"), _implied()))
+    state = stage(state.select("tenant", "queue", "message_id", "posted", "deliveries", "policies", "steps", "death"))
     observed = F.col("death.evidence") == "observed"
     cause = F.when(~observed | killed_by_limit(), "delivery_limit")
     # the broker may have counted deliveries that were before the first event
-    told = counter(F.col("counted"), F.col("policies"), F.col("death.time"))
+    told = count_at(F.col("steps"), F.col("death.time"))
     count = F.when(observed, F.size("deliveries")).otherwise(F.greatest(F.size("deliveries"), told))
     return _rows(state, cause, count)
 
@@ -75,20 +76,24 @@ def _told_dead(facts: SilverFacts) -> DataFrame:
 
 def _judged_by_limit(facts: SilverFacts) -> DataFrame:
     """The messages that a classic queue's limit may have killed, or the broker says are dead: with their queues'
-    ``policies``, the deliveries ``counted``, and ``over``, see :func:`over_limit`."""
-    state = facts.state.where("system = 'rabbitmq' AND (size(deaths) > 0 OR size(failures) > 0)")
+    ``policies``, the ``steps`` of the broker's count, and ``over``, see :func:`over_limit`."""
     limits = F.transform("policies", lambda p: p["max_deliveries"])
     queues = facts.policies.withColumn("lowest", F.array_min(limits))
-    state = state.join(queues, list(QUEUE_KEY), "left").where((F.size("deaths") > 0) | _may_exceed()).drop("lowest")
-    counted = since_return(F.col("deliveries"), F.col("deaths"))
-    return state.withColumns({"counted": counted, "moments": lying_in_queue()}).withColumn("over", over_limit())
+    # by the lowest limit of all queues first: most messages need no look at their own queue's
+    state = facts.state.where("system = 'rabbitmq'").where(_may_die(queues.agg(F.min("lowest")).scalar()))
+    state = state.join(queues, list(QUEUE_KEY), "left").where(_may_die(F.col("lowest"))).drop("lowest")
+    # once a message: each moment would make them anew
+    steps = counter_steps(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"))
+    return state.withColumns({"steps": steps, "moments": lying_in_queue()}).withColumn("over", over_limit())
 
 
-def _may_exceed() -> Column:
-    """Whether the count can be above the lowest limit the queue ever had: most messages need no closer look."""
-    often = F.coalesce(F.size("deliveries") > F.col("lowest"), F.lit(False))
+def _may_die(lowest: Column) -> Column:
+    """Whether the broker says it is dead, or it was requeued and its count can be above ``lowest``, a limit that is
+    not above any that the queue ever had: most messages need no closer look."""
+    often = F.coalesce(F.size("deliveries") > lowest, F.lit(False))
     # compiled, as `exists` would not be
-    return often | F.array_max(F.col("deliveries")["broker_count"]).isNotNull()
+    counted = F.array_max(F.col("deliveries")["broker_count"]).isNotNull()
+    return (F.size("deaths") > 0) | ((F.size("failures") > 0) & (often | counted))
 
 
 def _told(death: str) -> Column:
@@ -162,8 +167,8 @@ def over_limit() -> Column:
 def _exceeds(time: Column) -> Column:
     """Whether the broker's count exceeds a classic queue's limit at ``time``."""
     policy = policy_at(F.col("policies"), time)
-    count = counter(F.col("counted"), F.col("policies"), time)
-    return (policy["queue_type"] == "classic") & (count > policy["max_deliveries"])
+    # the limit first: where there is none, nothing is counted
+    return (policy["queue_type"] == "classic") & (policy["max_deliveries"] < count_at(F.col("steps"), time))
 
 
 def _lives(time: Column) -> Column:

@@ -55,13 +55,25 @@ def counter(deliveries: Column, policies: Column, until: Column) -> Column:
     >>> queue.select(count.alias("count")).toPandas()["count"].tolist()
     [0, 1, 2, 2, 0, 2, 3]
     """
+    return count_at(counter_steps(deliveries, policies), until)
+
+
+def counter_steps(deliveries: Column, policies: Column) -> Column:
+    """All that changes the broker's count of a message, in time order, as :data:`STEP`: the ``deliveries`` that count,
+    and what its queue's history tells of losses."""
     counted = F.filter(deliveries, lambda d: F.coalesce(policy_at(policies, d["time"])["counts"], F.lit(False)))
-    steps = F.concat(
-        F.transform(counted, lambda d: _step(d["time"], F.lit("delivery"), F.lit(None), d["broker_count"])),
-        F.transform(told_losses(policies), lambda p: _step(p["valid_from"], p["kind"], p["node"], F.lit(None))),
+    return F.array_sort(
+        F.concat(
+            F.transform(counted, lambda d: _step(d["time"], F.lit("delivery"), F.lit(None), d["broker_count"])),
+            F.transform(told_losses(policies), lambda p: _step(p["valid_from"], p["kind"], p["node"], F.lit(None))),
+        )
     )
+
+
+def count_at(steps: Column, until: Column) -> Column:
+    """The count after those of the :func:`counter_steps` that were before ``until`` or then."""
     start = F.struct(F.lit(None).cast("bigint").alias("count"), F.array().cast(SAVED).alias("saved"))
-    in_time = F.filter(F.array_sort(steps), lambda step: step["time"] <= until)
+    in_time = F.filter(steps, lambda step: step["time"] <= until)
     return F.aggregate(in_time, start, _after, lambda record: read_count(record["count"]))
 
 

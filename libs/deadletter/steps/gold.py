@@ -23,7 +23,7 @@ from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_sample, sampled
 from deadletter.gold.identity import decided
 from deadletter.gold.outlook import outlook
-from deadletter.gold.patterns import NAMED_BY, compare_payloads, grouped, poison_patterns
+from deadletter.gold.patterns import NAMED_BY, TOLD_BY, compare_payloads, grouped, poison_patterns
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
@@ -78,7 +78,12 @@ class Derivation:
         if self.scope == EVERYTHING:
             return deaths
         others = self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).where(self.scope.receives)
-        return deaths.unionByName(others)
+        return self.kept(deaths.unionByName(others))
+
+    def kept(self, rows: DataFrame) -> DataFrame:
+        """Rows that are read several times, staged where other queues' are among them: Delta looks for the files of
+        these each time. Without them they are staged already."""
+        return rows if self.scope == EVERYTHING else self.lake.stage(rows)
 
 
 def derive(
@@ -190,7 +195,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     judged, (healthy, own) = together(
         [lambda: lake.stage(dead_letters(died, found)), lambda: _profiles(run, facts, healthy_sample(sample, found))]
     )
-    profiles = run.with_others(own, tables.QUEUE_PROFILE)
+    profiles = run.kept(run.with_others(own, tables.QUEUE_PROFILE))
     yardstick = lake.stage(usual(own, profiles))
     suspected, (dead, named, names, decisions) = together(
         [
@@ -200,7 +205,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     )
     if run.scope != EVERYTHING and not named.where("known_as != pattern_id").isEmpty():
         raise ReachesFurther("a pattern of other queues has another id now")
-    members = run.with_others(dead, tables.DEAD_LETTERS)
+    members = run.kept(run.with_others(dead, tables.DEAD_LETTERS).select(*TOLD_BY))
     derived = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
         tables.POISON_PATTERNS: partial(
