@@ -4,8 +4,9 @@ BIN := $(VENV)/bin
 BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python bench/run.py
 
 # whole runs, which is where Connect could differ; what starts processes of its own says nothing about it. Snapshots in
-# flight are judged by the functions that the run calls: make soak has them
-ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py families.py notebooks.py landing.py quarantine.py)
+# flight are judged by the functions that the run calls: make soak has them, and the rest of these. The first is a
+# large batch, the second a small one, whose rows are held in memory
+ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py classic_limits.py families.py notebooks.py landing.py quarantine.py)
 OVER_CONNECT = SPARK_REMOTE="local[2]" $(BIN)/pytest
 
 .DEFAULT_GOAL := help
@@ -33,7 +34,7 @@ demo: setup ## Run the main job on the bundled captures and write the report
 
 # over Connect beside the classic session: one session seldom has work for two cores
 test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
-	@mkdir -p build; $(OVER_CONNECT) $(firstword $(ON_CONNECT)) -k "not in_flight" > build/connect.log 2>&1 & connect=$$!; \
+	@mkdir -p build; $(OVER_CONNECT) $(wordlist 1,2,$(ON_CONNECT)) -k "not in_flight" > build/connect.log 2>&1 & connect=$$!; \
 	trap "kill $$connect" INT TERM; \
 	$(BIN)/pytest; classic=$$?; \
 	wait $$connect; connect=$$?; echo "Over Spark Connect:"; cat build/connect.log; \

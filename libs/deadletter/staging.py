@@ -45,8 +45,10 @@ def _held(df: DataFrame) -> DataFrame | None:
     # Arrow takes no null for a struct of which a field is said never to be null.
     pairs = zip(df.schema, schema, strict=True)
     casts = {to.name: F.col(to.name).cast(to.dataType) for it, to in pairs if it.dataType != to.dataType}
+    fitting = df.withColumns(casts) if casts else df  # Spark Connect takes no empty list
     # the limit first: a scan stays in as many tasks as it has, and only what they found comes together
-    rows = df.withColumns(casts).limit(most + 1).coalesce(1).toArrow()
-    if rows.num_rows > most or rows.nbytes > HELD_BYTES:
+    rows = fitting.limit(most + 1).coalesce(1).toArrow()
+    # not `nbytes`: that reads offsets, which Spark Connect's empty arrays have none of, and ends the process
+    if rows.num_rows > most or rows.get_total_buffer_size() > HELD_BYTES:
         return None
     return df.sparkSession.createDataFrame(rows, schema)
