@@ -16,9 +16,10 @@ from records import QUEUES, queue, rabbitmq_message, selected
 
 from deadletter import tables
 from deadletter.gold.dead_letters import all_deaths
-from deadletter.lake import Lake, from_micros
+from deadletter.lake import Lake
 from deadletter.replay import facts_at
 from deadletter.session import get_spark, tune
+from deadletter.times import from_micros
 
 LIMIT, TIMES = 2, 4
 BEGIN, CHANGE = 1_792_000_000, 1_794_000_000

@@ -40,8 +40,6 @@ def targets(figures):
     yield row("scenario", "figure", "measured: median (lowest to highest)", "target", "met")
     yield row(*["---"] * 5)
     for letter, told in figures.items():
-        if "left_out" in told:
-            yield row(letter, told["what"], f"left out: {told['left_out']}", "", "")
         for ratio in told.get("ratios", []):
             met = {True: "yes", False: "**no**", None: ""}[ratio.get("met")]
             yield row(letter, f"{ratio['what']}, {ratio['figure']}", shown(ratio), ratio.get("target", ""), met)
@@ -83,9 +81,6 @@ def machines(figures):
 
 def scenario(letter, told):
     yield f"\n### {told['what']}\n"
-    if "left_out" in told:
-        yield f"Left out: {told['left_out']}."
-        return
     data = ", ".join(f"{key.replace('_', ' ')} {shown(value)}" for key, value in told["data"].items())
     repetitions = 1 + max(run["repetition"] for run in told["runs"])
     yield f"Data: {data}. {repetitions} repetitions, sides in turn, {told['when']}.\n"

@@ -6,7 +6,7 @@ from deadletter.lake import Lake
 from deadletter.session import get_spark
 from deadletter.steps import gold
 from deadletter.steps.quality import gated
-from deadletter.steps.summary import utc
+from deadletter.times import utc
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -16,7 +16,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from deadletter.sqltext import sql_string
 from deadletter.staging import held
 from deadletter.statements import create_statement, merge_statement, revise_statement
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
+from deadletter.times import from_micros
 
 CATALOG_PREFIX = "catalog:"
 WILDCARDS = "[]{}*?\\"
@@ -42,15 +43,6 @@ STAGED_FOR = 86400
 """Seconds after which frames staged in a catalog are what a killed run left."""
 MOST_COMPARED = 1000
 """Up to so many rows are compared with those that are there, which costs less than a commit and what reads it."""
-
-
-def from_micros(micros: int | None) -> datetime | None:
-    """The UTC time of microseconds since 1970: the same on every machine, whatever its time zone.
-
-    >>> from_micros(1_500_000).isoformat()
-    '1970-01-01T00:00:01.500000+00:00'
-    """
-    return None if micros is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros)
 
 
 def digest(value: object) -> int:

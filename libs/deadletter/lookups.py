@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, wraps
 
 
@@ -19,9 +20,9 @@ def remember_lookups() -> None:
         asked.__getattr__ = _kept(asked.__getattr__, kept)
 
 
-def _kept(look_up, kind: type):
+def _kept(look_up: Callable[[object, str], object], kind: type) -> Callable[[object, str], object]:
     @wraps(look_up)
-    def found_once(self, name: str):
+    def found_once(self: object, name: str) -> object:
         found = look_up(self, name)
         if type(found) is kind:
             self.__dict__[name] = found

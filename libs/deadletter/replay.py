@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
-from deadletter.gold.dead_letters import all_deaths
+from deadletter.gold.dead_letters import all_deaths, ways
 from deadletter.gold.facts import SilverFacts, each, until
 from deadletter.gold.scope import EVERYTHING, Link, Scope
 from deadletter.gold.status import message_status
@@ -51,9 +51,7 @@ def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFa
 
 def dead_letter_links(lake: Lake) -> list[Link]:
     """Every queue with each dead letter queue it ever named, or where its dead letters are."""
-    named = lake.read(tables.QUEUE_POLICIES).select(*QUEUE, "dead_letter_queue")
-    used = lake.read(tables.DEAD_LETTERS).select(*QUEUE, "dead_letter_queue")
-    linked = named.unionByName(used).where("dead_letter_queue IS NOT NULL").distinct()
+    linked = ways(lake.read(tables.QUEUE_POLICIES), lake.read(tables.DEAD_LETTERS))
     there = F.expr(tenant_of("dead_letter_queue"))
     return [Link(*row) for row in linked.select(*QUEUE, there, "dead_letter_queue").collect()]
 

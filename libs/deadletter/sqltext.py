@@ -23,6 +23,15 @@ def sql_string(value: str) -> str:
     return "'" + escaped.replace("${", "\\u0024{") + "'"  # ${...} would be taken for a variable
 
 
+def sql_list(values: Iterable[str]) -> str:
+    """Return ``values`` as what ``IN`` takes.
+
+    >>> print(sql_list(["it's", "b"]))
+    ('it\\'s', 'b')
+    """
+    return f"({', '.join(map(sql_string, values))})"
+
+
 def of_queues(queues: Iterable[Queue], table: str = "", tenant: str = "tenant", queue: str = "queue") -> str:
     """The rows whose ``tenant`` and ``queue`` name one of these queues, as a predicate of literals: only such ones let
     Delta skip files. ``table`` is the prefix of columns; without one, ``tenant`` may be any SQL.
@@ -40,6 +49,6 @@ def of_queues(queues: Iterable[Queue], table: str = "", tenant: str = "tenant", 
     tenants = []
     for (of_system, of_tenant), names in sorted(by_tenant.items()):
         whole = f"{table}system = {sql_string(of_system)} AND {table}{tenant} = {sql_string(of_tenant)}"
-        named = f" AND {table}{queue} IN ({', '.join(sql_string(name) for name in sorted(names))})"
+        named = f" AND {table}{queue} IN {sql_list(sorted(names))}"
         tenants.append(f"({whole}{'' if EVERY in names else named})")
     return " OR ".join(tenants) or "false"

@@ -511,7 +511,7 @@ PROGRESS = Table(
     "How far each step has come; the newest row of a step counts",
     ("step", "finished_at"),
     (
-        Column("step", "string", "silver or gold; the others: what gold was derived with"),
+        Column("step", "string", "silver or gold; writing: 1 while gold is written; others: what it was derived with"),
         Column("source_version", "bigint", "Delta version of the source that is fully contained, or a digest of it"),
         Column("as_of", "timestamp", "The as_of that gold was computed for; for silver the latest event's time"),
         Column("finished_at", "timestamp", "When the step finished"),

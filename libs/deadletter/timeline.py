@@ -15,7 +15,7 @@ from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import dated, each
 from deadletter.gold.scope import affected
 from deadletter.gold.status import message_status
-from deadletter.lake import Lake, from_micros
+from deadletter.lake import Lake
 from deadletter.parallel import together
 from deadletter.parsing import pulsar
 from deadletter.replay import dead_letter_links, facts_at, habits_in
@@ -23,6 +23,7 @@ from deadletter.rules.policy import policy_at
 from deadletter.sqltext import sql_string
 from deadletter.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
+from deadletter.times import from_micros
 
 RULES = {
     "max_claim_count": (

@@ -13,7 +13,8 @@ from deadletter.errors import UsageError
 from deadletter.gold.decisions import Decisions, standing
 from deadletter.gold.identity import aliases
 from deadletter.gold.patterns import judged
-from deadletter.lake import Lake, from_micros
+from deadletter.lake import Lake
+from deadletter.times import from_micros
 
 ORDER = ("decided_at", "pattern_id", "action")
 

@@ -18,6 +18,14 @@ def term(key, value):
     return '{<<"' + key + '">>,' + value + "}"
 
 
+def text(value):
+    """A binary as Erlang writes it: its bytes where one of them is no printable character of Latin-1."""
+    given = value.encode()
+    if all(32 <= byte < 127 or byte >= 160 for byte in given):
+        return '<<"' + value.replace("\\", "\\\\").replace('"', '\\"') + '">>'
+    return f"<<{','.join(map(str, given))}>>"
+
+
 @dataclass
 class Message:
     id: str
@@ -52,7 +60,7 @@ class Queue:
 
     def declare(self, now, name, arguments):
         terms = [
-            term(key, f"signedint,{value}" if isinstance(value, int) else f'longstr,<<"{value}">>')
+            term(key, f"signedint,{value}" if isinstance(value, int) else f"longstr,{text(value)}")
             for key, value in arguments.items()
         ]
         self.tell(now, "event_exchange", "queue.created", {"name": name, "arguments": terms})

@@ -115,7 +115,13 @@ class Store:
                 message.gone = ("expired", self.shown_until(message))
 
     def purge(self, now, queue):
-        self.empty(now, queue, "purged")
+        """The server pops a hundred at a time, until a pop brings nothing. No tap sees these pops."""
+        shown, found = {m.id: self.shown_until(m) for m in self.lying_in(queue)}, True
+        while found:
+            _, found = self.popped(now, queue, 100, "purged", told=False)
+            for message in found:
+                if shown[message.id] <= now:
+                    message.gone = ("expired", shown[message.id])
         self.tell(now, "POST", f"{queue}/purge", 204, request={"resource_types": ["messages"]})
 
     def delete_queue(self, now, queue):
@@ -174,8 +180,8 @@ class Store:
 
     # claims
 
-    def take(self, now, queue, limit, ttl, grace):
-        """What a claim attempt takes: the granted and the moved."""
+    def take(self, now, queue, limit, ttl, grace, told=True):
+        """What a claim attempt takes: the granted and the moved. A purge's pops are not ``told``."""
         policy, claim_id = self.policies.get(queue, {}), uuid(self.chance)
         highest, counting = policy.get("_max_claim_count"), self.counts(queue)
         granted, moved, begun = [], [], False
@@ -187,7 +193,7 @@ class Store:
                 continue
             begun = True
             over = counting and message.count >= highest
-            if not over and message.delay_until > whole(now) and not message.granted.get(queue):
+            if told and not over and message.delay_until > whole(now) and not message.granted.get(queue):
                 message.early = True
             self.hold(message, now, claim_id, ttl, grace)
             if over:
@@ -195,7 +201,8 @@ class Store:
                 moved.append(message)
             else:
                 message.count = 0 if self.mongo and not counting else message.count + counting
-                message.granted.setdefault(queue, []).append(now)
+                if told:
+                    message.granted.setdefault(queue, []).append(now)
                 granted.append(message)
         claim = Claim(claim_id, queue, whole(now) + ttl * SECOND, bool(granted), granted + moved)
         self.claims[claim_id] = claim
@@ -238,27 +245,31 @@ class Store:
     def unclaimed(self, now, queue, limit):
         """What MongoDB's pop finds: delays, limits and counts are nothing to it."""
         there = [m for m in self.lying_in(queue) if self.lives(m, now)]
-        found = [m for m in there if m.claim is None or m.claim_end <= whole(now)][:limit]
-        for message in found:
-            message.early |= message.delay_until > whole(now) and not message.granted.get(queue)
-            message.granted.setdefault(queue, []).append(now)
-        return found
+        return [m for m in there if m.claim is None or m.claim_end <= whole(now)][:limit]
 
-    def pop(self, now, queue, limit):
+    def popped(self, now, queue, limit, how, told=True):
+        """What a pop finds and deletes, and its claim where it makes one: that is given back at the end."""
         claim = None
         if self.mongo:
-            granted = self.unclaimed(now, queue, limit)
+            found = self.unclaimed(now, queue, limit)
+            for message in found if told else ():
+                message.early |= message.delay_until > whole(now) and not message.granted.get(queue)
+                message.granted.setdefault(queue, []).append(now)
         else:
-            claim, granted = self.take(now, queue, limit, 1, 0)
+            claim, found = self.take(now, queue, limit, 1, 0, told)
+        for message in found:
+            message.gone = (how, now)
+        if found and claim:
+            self.free_all(claim, now)
+        return claim, found
+
+    def pop(self, now, queue, limit):
+        claim, granted = self.popped(now, queue, limit, "settled")
         shown = [
             {"id": m.id, "age": (now - m.posted) // SECOND, "ttl": m.ttl, "body": m.body}
             | {"claim_id": claim.id if claim else m.claim}  # MongoDB shows the claim that ran out
             for m in granted
         ]
-        for message in granted:
-            message.gone = ("settled", now)
-        if granted and claim:
-            self.free_all(claim, now)
         self.tell(
             now, "DELETE", f"{queue}/messages", 200 if granted else 204, {"pop": limit},
             response={"messages": shown} if granted else None,

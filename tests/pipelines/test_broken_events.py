@@ -10,9 +10,8 @@ from deadletter import steps, tables
 from deadletter.gates.refused import EVENT_IDS
 from deadletter.lake import Lake
 from tests.pipelines.broken_events import CASES, document
-from tests.pipelines.comparing import assert_same_rows
+from tests.pipelines.comparing import COMPARED, assert_same_rows
 from tests.pipelines.conftest import BUNDLED, lines_of, quiet, write
-from tests.pipelines.test_disorder import COMPARED
 
 GOOD = {system: lines_of(BUNDLED / system / "orders-a.jsonl.gz")[:300] for system in ("zaqar", "rabbitmq", "pulsar")}
 OF_TENANTS = [table for table in COMPARED if "tenant" in [column.name for column in table.columns]]

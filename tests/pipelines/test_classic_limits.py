@@ -10,7 +10,7 @@ from deadletter import steps, tables
 from deadletter.lake import Lake
 from deadletter.replay import status_at
 from tests.models.clock import SECOND, START, iso
-from tests.models.rabbitmq import DLQ, Queue, term
+from tests.models.rabbitmq import DLQ, Queue, term, text
 from tests.pipelines.conftest import quiet
 from tests.properties.test_histories import time
 
@@ -39,6 +39,11 @@ class Case(Queue):
         if change:
             self.set_policy(CHANGED, "policy", "all", ".*", 0, 1)
 
+    def define(self, now, name, definition):
+        """A policy of any definition, as the broker tells of it, be it an operator's."""
+        told = {"name": name, "pattern": ".*", "priority": 0, "apply-to": "queues", "definition": definition}
+        self.tell(now, "event_exchange", "policy.set", told)
+
 
 def operator():
     case = Case("operator", change=False)
@@ -55,14 +60,61 @@ def cleared():
     return case
 
 
+def operator_gone():
+    """An operator policy that the broker told of as a policy, and then as cleared."""
+    case = Case("operator-gone", change=False)
+    case.define(START, "cap", {"delivery-limit": 1})
+    case.clear_policy(START + 5 * SECOND, "operator", "cap")
+    return case
+
+
+def same_name():
+    """Told apart, an operator policy that is cleared leaves the policy of its name."""
+    case = Case("same-name", change=False)
+    case.set_policy(START, "operator", "cap", ".*", 0, 7)
+    case.define(START, "cap", {"delivery-limit": 1})
+    case.clear_policy(START + 5 * SECOND, "operator", "cap")
+    return case
+
+
+def policy_ttl(name, until=None):
+    """A policy's TTL was over when a limit came, whether the policy still held then or not."""
+    case = Case(name, change=False)
+    case.define(START, "short", {"message-ttl": 10_000})
+    if until:
+        case.clear_policy(until, "policy", "short")
+    case.set_policy(CHANGED, "operator", "cap", "q", 0, 1)
+    return case
+
+
+def expired_by_policy():
+    """A policy's TTL was over in the second in which a limit came."""
+    case = Case("expired", change=False)
+    case.define(START, "short", {"message-ttl": 10_000})
+    case.die(START + 11 * SECOND, case.message, "expired")
+    case.set_policy(START + 11 * SECOND + 200_000, "operator", "cap", "q", 0, 1)
+    case.read_dead(START + 30 * SECOND, case.message)
+    return case
+
+
+def lazy_by_policy(name, **mode):
+    arguments = {"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": DLQ} | mode
+    case = Case(name, arguments=arguments, change=False)
+    case.define(CHANGED, "all", {"queue-mode": "lazy", "delivery-limit": 1})
+    return case
+
+
 def exchange_of_a_policy():
     case = Case("exchange", arguments={}, change=False)
     pairs = {"delivery-limit": "signedint,1", "dead-letter-exchange": 'longstr,<<"dlx">>'}
-    pairs |= {"dead-letter-routing-key": 'longstr,<<"q.other">>'}
-    definition = [term(key, value) for key, value in pairs.items()]
-    told = {"name": "all", "pattern": ".*", "priority": 0, "apply-to": "queues", "definition": definition}
-    case.tell(CHANGED, "event_exchange", "policy.set", told)
+    pairs |= {"dead-letter-routing-key": "longstr," + text('q."other"')}
+    case.define(CHANGED, "all", [term(key, value) for key, value in pairs.items()])
     return case
+
+
+def foreign_name():
+    """Erlang writes some names as their bytes."""
+    return Case("name", arguments={"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": "größe Ö"})
 
 
 def dropped():
@@ -139,19 +191,27 @@ DYING = {
     "lowered": (Case("lowered"), "derived", CHANGED, DLQ),
     "operator": (operator(), "derived", CHANGED, DLQ),
     "cleared": (cleared(), "derived", CHANGED, DLQ),
-    "exchange": (exchange_of_a_policy(), "derived", CHANGED, "q.other"),
+    "same-name": (same_name(), "derived", REQUEUED, DLQ),
+    "mode-given": (lazy_by_policy("mode-given", **{"x-queue-mode": "default"}), "derived", CHANGED, DLQ),
+    "exchange": (exchange_of_a_policy(), "derived", CHANGED, 'q."other"'),
+    "name": (foreign_name(), "derived", CHANGED, "größe Ö"),
     "dropped": (dropped(), "derived", CHANGED, None),
     "at-once": (over_at_once(), "derived", REQUEUED, DLQ),
     "promoted": (promoted(), "derived", CHANGED, DLQ),
     "observed": (observed(), "observed", CHANGED // SECOND * SECOND, DLQ),
+    "expired": (expired_by_policy(), "observed", START + 11 * SECOND, DLQ),
 }
 LIVING = {
     "untold": (Case("untold", told=False), "outcome_unknown"),
     "quorum": (Case("quorum", quorum=True), "available"),
     "lazy": (lazy(), "available"),
+    "lazy-policy": (lazy_by_policy("lazy-policy"), "available"),
     "no-flag": (Case("no-flag", flag=None), "available"),
     "v1": (Case("v1", flag=START + 9 * SECOND), "available"),
     "ttl": (Case("ttl", ttl=15), "available"),
+    "ttl-policy": (policy_ttl("ttl-policy"), "available"),
+    "ttl-once": (policy_ttl("ttl-once", until=START + 15 * SECOND), "available"),
+    "operator-gone": (operator_gone(), "available"),
     "back": (back(), "outcome_unknown"),
     "acknowledged": (acknowledged(), "settled"),
     "deleted": (deleted(), "purged"),
@@ -177,14 +237,17 @@ def test_deaths(lake):
         F.substring("tenant", 6, 99), "evidence", F.unix_micros("dead_lettered_at"), "dead_letter_queue"
     )
     assert {tuple(row) for row in found.collect()} == {(name, *want) for name, (_, *want) in DYING.items()}
-    rest = lake.read(tables.DEAD_LETTERS).select("reason", "cause", "claim_count", "max_deliveries").distinct()
-    assert {tuple(row) for row in rest.collect()} == {("expired", "delivery_limit", 2, 1)}
+    rest = lake.read(tables.DEAD_LETTERS).select(F.substring("tenant", 6, 99), "cause").collect()
+    assert dict(map(tuple, rest)) == dict.fromkeys(DYING, "delivery_limit") | {"expired": "ttl"}
+    same = lake.read(tables.DEAD_LETTERS).select("reason", "claim_count", "max_deliveries").distinct()
+    assert [tuple(row) for row in same.collect()] == [("expired", 2, 1)]
 
 
 def test_the_event_behind_a_derived_death(lake):
     derived = lake.read(tables.DEAD_LETTERS).where("evidence = 'derived'").select("event_id", "dead_lettered_at")
     joined = derived.join(lake.read(tables.QUEUE_EVENTS).select("event_id", "captured_at"), "event_id")
-    assert joined.count() == len(DYING) - 1 == joined.where("captured_at = dead_lettered_at").count()
+    observed = sum(evidence == "observed" for _, evidence, *_ in DYING.values())
+    assert joined.count() == len(DYING) - observed == joined.where("captured_at = dead_lettered_at").count()
 
 
 def test_status(lake):

@@ -14,21 +14,13 @@ import pytest
 
 from deadletter import tables
 from deadletter.lake import Lake
-from tests.pipelines.comparing import assert_same_rows
+from tests.pipelines.comparing import SILVER, assert_same_rows
 from tests.pipelines.conftest import capture_files
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
 SECONDS = 240
-COMPARED = (
-    tables.MESSAGE_STATE,
-    tables.CLAIMS,
-    tables.CLAIM_ATTEMPTS,
-    tables.QUEUE_POLICIES,
-    tables.DEAD_LETTERS,
-    tables.QUEUE_HEALTH,
-    tables.DELIVERY_SURVIVAL,
-)
+COMPARED = (*SILVER, tables.DEAD_LETTERS, tables.QUEUE_HEALTH, tables.DELIVERY_SURVIVAL)
 """What one broker's events imply whether or not there are others."""
 SYSTEM = "rabbitmq"
 

@@ -6,32 +6,8 @@ import pytest
 
 from deadletter import steps, tables
 from deadletter.lake import Lake
-from tests.pipelines.comparing import assert_same_rows
+from tests.pipelines.comparing import COMPARED, assert_same_rows, assert_same_tables
 from tests.pipelines.conftest import capture_files, lines_of, quiet, write
-
-COMPARED = (
-    tables.MESSAGE_STATE,
-    tables.CLAIMS,
-    tables.CLAIM_ATTEMPTS,
-    tables.QUEUE_POLICIES,
-    tables.DEAD_LETTERS,
-    tables.POISON_PATTERNS,
-    tables.QUEUE_HEALTH,
-    tables.DELIVERY_SURVIVAL,
-    tables.DISCREPANCIES,
-    tables.AT_RISK,
-    tables.COLLATERAL,
-    tables.QUEUE_OUTLOOK,
-    tables.QUEUE_PROFILE,
-    tables.HEALTHY_SAMPLE,
-    tables.SUSPECTS,
-)
-
-
-def assert_same_tables(one, other):
-    """Every silver and gold table holds the same rows, each as often."""
-    for table in COMPARED:
-        assert_same_rows(one.read(table), other.read(table), table.full_name)
 
 
 def assert_alone(one, all_of_it, system):
@@ -63,7 +39,7 @@ def test_shuffled_duplicated_split_and_late(spark, lake, tmp_path):
         if number:
             write(landing / "pulsar" / "deeper", "again.jsonl.gz", batches[0]["pulsar"])
         steps.run(other, str(landing), tell=quiet)
-    assert_same_tables(lake, other)
+    assert_same_tables(lake, other, COMPARED)
 
 
 @pytest.mark.soak

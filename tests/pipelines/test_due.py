@@ -16,7 +16,7 @@ from deadletter.lake import Lake
 from deadletter.steps.due import WRITING
 from tests.models.clock import SECOND, START, iso
 from tests.models.pulsar import Topic
-from tests.pipelines.test_disorder import COMPARED
+from tests.pipelines.comparing import COMPARED
 
 CITIES = ("Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice")
 NAMED, DEAD, TENANT = "shop/dead/orders", "persistent://shop/dead/orders", "shop/dead"
@@ -121,6 +121,10 @@ def test_dead_letters_elsewhere_died_in_their_topic(runs):
         ("shop/orders", "fulfil", DEAD)
     }
     assert len(dead) == len(lines_of_the_topic()[1])
+
+
+def test_messages_lie_there(runs):
+    assert not runs[0].read(tables.MESSAGE_STATE).where(f"tenant = '{TENANT}'").isEmpty()
 
 
 @pytest.mark.parametrize("table", [tables.AT_RISK, tables.SUSPECTS], ids=lambda table: table.full_name)

@@ -4,14 +4,13 @@ import json
 import re
 
 import pytest
-from click.testing import CliRunner
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli import cli
 from deadletter.errors import UsageError
 from deadletter.replay import gold_as_of, status_at
 from deadletter.session import tune
+from tests.command import call
 
 SYSTEMS = ("zaqar", "rabbitmq", "pulsar")
 
@@ -28,10 +27,7 @@ def dead(lake):
 
 
 def told(lake, message_id, *options):
-    done = CliRunner().invoke(cli, ["explain", message_id, "--lake", lake.root, *options])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.stdout
+    return call("explain", message_id, "--lake", lake.root, *options).stdout
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -9,8 +9,8 @@ from deadletter.errors import GateError
 from deadletter.gates import suites
 from deadletter.gates.suites import Rule
 from deadletter.lake import Lake
+from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import few_lines, quiet
-from tests.pipelines.test_disorder import assert_same_tables
 
 FEW = Rule(
     "00000000-0000-4000-8000-0000000000ff",
@@ -38,7 +38,7 @@ def test_a_stopped_run_writes_nothing_of_the_layer_and_the_next_one_completes(sp
                 steps.run(lake, str(landing), tell=quiet)
         assert_stopped(lake, table, stopped.value)
     steps.run(lake, str(landing), tell=quiet)
-    assert_same_tables(lake, small_lake)
+    assert_same_tables(lake, small_lake, COMPARED)
 
 
 def assert_stopped(lake, table, stopped):

@@ -15,9 +15,8 @@ from deadletter.lake import Lake
 from deadletter.sources import topics
 from deadletter.steps import bronze
 from tests.pipelines import kafka_broker
-from tests.pipelines.comparing import assert_same_rows
+from tests.pipelines.comparing import GOLD, SILVER, assert_same_rows
 from tests.pipelines.conftest import BUNDLED, lines_of, quiet
-from tests.properties.test_invariants import GOLD, SILVER
 
 ROOT = Path(__file__).parents[2]
 EMPTY = hashlib.sha256(b"").hexdigest()
@@ -27,6 +26,7 @@ LINES = {
     "rabbitmq": lines_of(BUNDLED / "rabbitmq" / "orders-a.jsonl.gz")[:900],
 }
 NOT_UTF8 = LINES["zaqar"][0].rstrip(b"\n").replace(b'"captured_at"', b'"caf\xe9": 1, "captured_at"')
+TABLES = (tables.QUEUE_EVENTS, *SILVER, tables.QUARANTINE, *GOLD)
 EARLY = 700
 TWICE = 50
 
@@ -105,7 +105,7 @@ def test_each_record_is_read_once(spark, fed):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("table", [tables.QUEUE_EVENTS, *SILVER, *GOLD], ids=lambda table: table.full_name)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.full_name)
 def test_the_same_tables_as_from_a_folder(fed, from_folder, table):
     both = (Lake(from_folder.spark, str(fed[0])), from_folder)
     topic, folder = (lake.read(table).drop("source_file", "ingested_at") for lake in both)

@@ -10,25 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from deadletter import steps
+from deadletter import steps, tables
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import DOCUMENT
-from tests.pipelines.comparing import assert_same_rows
+from tests.pipelines.comparing import GOLD, SILVER, assert_same_tables
 from tests.pipelines.conftest import quiet
 from tests.properties.arriving import everything, generated, write
-from tests.properties.test_invariants import GOLD, SILVER
 
 KILLS = int(os.environ.get("DEADLETTER_KILLS", "1"))
 STAGES = ("bronze:", "gold:", "quality:", "silver:", "gold:")
 SOON = {"quality:": 0.5}
 """Seconds after which a stage may be over."""
 ROOT = Path(__file__).parent.parent.parent
-
-
-def assert_same_tables(one, other):
-    for table in (*SILVER, *GOLD):
-        assert_same_rows(*[lake.read(table).drop("source_file") for lake in (one, other)], table.full_name)
+TABLES = (*SILVER, tables.QUARANTINE, *GOLD)
 
 
 def slices(count):
@@ -81,7 +76,7 @@ def test_killed_at_random_moments(spark, tmp_path, quiet_lake):
             killed.append(stage)
     assert len(killed) >= 0.8 * KILLS, killed
     steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet)
-    assert_same_tables(lake, quiet_lake[0])
+    assert_same_tables(lake, quiet_lake[0], TABLES)
 
 
 def test_a_lake_that_cannot_be_written(spark, tmp_path):
@@ -112,4 +107,4 @@ def test_a_full_disk(spark, tmp_path, small_disk, quiet_lake):
         steps.run(lake, str(landing), tell=quiet)
     subprocess.run(["mount", "-o", "remount,size=500m", small_disk], check=True)
     steps.run(lake, str(landing), habits=DOCUMENT, tell=quiet)
-    assert_same_tables(lake, quiet_lake[0])
+    assert_same_tables(lake, quiet_lake[0], TABLES)

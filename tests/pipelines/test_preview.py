@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from click.testing import CliRunner
 
 from deadletter import tables
-from deadletter.cli import cli
 from deadletter.errors import UsageError
 from deadletter.gold.at_risk import OPEN
 from deadletter.replay import gold_as_of, status_at
 from deadletter.session import tune
+from tests.command import call
 
 KEY = tables.MESSAGE_KEY
 QUEUES = {"zaqar": "orders", "rabbitmq": "orders", "pulsar": "s1-orders"}
@@ -20,10 +19,7 @@ FIRST_IS_FREE = {"zaqar": 0, "rabbitmq": 1, "pulsar": 1}
 
 def told(lake, *arguments):
     tune(lake.spark, 0)  # as in a process of its own, where no run was
-    done = CliRunner().invoke(cli, ["preview", "--lake", lake.root, *arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.stdout
+    return call("preview", "--lake", lake.root, *arguments).stdout
 
 
 @pytest.fixture(scope="module")

@@ -5,19 +5,18 @@ import shutil
 from datetime import UTC, datetime
 
 import pytest
-from click.testing import CliRunner
 from pyspark.sql import functions as F
 
 from deadletter import steps, tables
-from deadletter.cli import cli
 from deadletter.dashboard.server import bundled
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.parsing import zaqar
 from deadletter.report.queries import figures
 from deadletter.steps.release import quarantined, release
+from tests import command
+from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import PULSAR, few_lines, quiet, write
-from tests.pipelines.test_disorder import assert_same_tables
 
 TOO_STRICT = {"long_ttl: a TTL is above two hours": "kind = 'post' AND exists(messages, m -> m.ttl RLIKE '^720[1-9]$')"}
 """A mistake of the parser."""
@@ -44,10 +43,7 @@ def lake(refused, tmp_path):
 
 
 def call(*arguments):
-    done = CliRunner().invoke(cli, ["quarantine", *arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.stdout
+    return command.call("quarantine", *arguments).stdout
 
 
 def listed(lake, *options):
@@ -94,7 +90,7 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
     assert "202 of 203 events released; 1 stay in quarantine" in told and "not_json" in told
     assert listed(lake) == {("zaqar", "not_json"): 1}
     assert decisions(lake) == {("released", "ann", "fixed"): 203}
-    assert_same_tables(small_lake, lake)
+    assert_same_tables(small_lake, lake, COMPARED)
     assert lake.progress("silver").as_of == small_lake.progress("silver").as_of == lake.progress("gold").as_of
     again = call("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
     assert "0 of 0 events released" in again
@@ -137,7 +133,7 @@ def test_killed_and_started_again(lake, monkeypatch, tmp_path):
     assert lake.progress("gold").as_of == lake.progress("silver").as_of
     assert lake.progress("gold").as_of.isoformat() == "2026-11-20T22:00:02+00:00"
     release(other, quarantined(other).where(where), "ann", "fix", quiet)
-    assert_same_tables(other, lake)
+    assert_same_tables(other, lake, COMPARED)
     assert listed(lake) == listed(other) == {("plusar", "unknown_system"): 200, ("zaqar", "not_json"): 1}
 
 

@@ -6,20 +6,16 @@ import json
 import shutil
 
 import pytest
-from click.testing import CliRunner
 
 from deadletter import tables, triage
-from deadletter.cli import cli
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.replay import gold_as_of
+from tests.command import call
 
 
 def called(lake, *arguments):
-    done = CliRunner().invoke(cli, [*arguments, "--lake", lake.root])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
+    return call(*arguments, "--lake", lake.root)
 
 
 def shown(lake, *arguments):

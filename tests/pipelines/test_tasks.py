@@ -4,8 +4,8 @@ import runpy
 from pathlib import Path
 
 from deadletter.lake import Lake
+from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import few_lines
-from tests.pipelines.test_disorder import assert_same_tables
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
 
@@ -15,4 +15,4 @@ def test_the_tasks_make_the_lake_of_a_run(spark, small_lake, tmp_path):
     landing = ["--landing", str(few_lines(tmp_path / "landing"))]
     for name, more in (("bronze", landing), ("silver", []), ("gold", [])):
         runpy.run_path(str(PIPELINES / f"{name}.py"))["main"]([*more, *place])
-    assert_same_tables(Lake(spark, place[1]), small_lake)
+    assert_same_tables(Lake(spark, place[1]), small_lake, COMPARED)

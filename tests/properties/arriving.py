@@ -39,14 +39,14 @@ def late_cases():
     def settled(store, first, held):
         store.delete(START + 30 * SECOND, first, "q", held)
 
-    def purged(store, *_):
-        store.purge(START + 30 * SECOND, "q")
+    def emptied(store, *_):
+        store.delete_queue(START + 30 * SECOND, "q")
 
     def released(store, _, held):
         store.release(START + 30 * SECOND, held)
 
     cases = {}
-    for name, late in {"renewed": renewed, "settled": settled, "purged": purged, "released": released}.items():
+    for name, late in {"renewed": renewed, "settled": settled, "emptied": emptied, "released": released}.items():
         store, first, held = exhausted(f"late-{name}", second=name == "released")
         late(store, first, held)
         withheld = store.events.pop()

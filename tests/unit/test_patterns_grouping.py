@@ -1,4 +1,3 @@
-import csv
 import random
 import time
 
@@ -11,13 +10,6 @@ from deadletter.patterns.signature import signature_text, skeleton_text
 from tests.unit.patterns_texts import HOSTILE, random_texts
 
 CITIES = ["Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice"]
-
-
-JSON_LINES = """{"id": "x", "msg": "order 1 lost"}
-{"id": "y", "msg": "order 2 lost"}
-
-{"id": "z", "msg": "queue full"}
-"""
 
 
 def ids(texts):
@@ -91,23 +83,6 @@ def test_a_flood_of_names_ends_in_few_groups():
 def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "column", "line_id"),
-    [
-        ("a.csv", "id,msg\nx,order 1 lost\ny,order 2 lost\nz,queue full\n", "msg", "id"),
-        ("a.jsonl", JSON_LINES, "msg", "id"),
-        ("a.log", "order 1 lost\norder 2 lost\nqueue full\n", None, None),
-    ],
-)
-def test_files_are_grouped_without_spark(tmp_path, name, text, column, line_id):
-    done = cluster_file(write(tmp_path / name, text), column, line_id, tmp_path / "out.csv")
-    assert (done.lines, done.clusters) == (3, 2)
-    with (tmp_path / "out.csv").open(newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    assert [row["line_id"] for row in rows] == (["x", "y", "z"] if line_id else ["1", "2", "3"])
-    assert rows[0]["cluster_id"] == rows[1]["cluster_id"] != rows[2]["cluster_id"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from deadletter.rules.zaqar_replay import Candidate, Waiting, moves
-from deadletter.rules.zaqar_store import MONGODB, SECOND, STORES
+from deadletter.rules.zaqar_store import MONGODB, NEVER, SECOND, STORES
 
 HISTORIES = 1500
 
@@ -14,8 +14,14 @@ def attempt_of(number, time, **told):
     """A row of ATTEMPT_INPUT: the first 3 claims of a message count, and nothing is granted, unless ``told``."""
     row = {"tenant": "t", "scope": "", "queue": "q", "event_id": f"a{number:06}", "time": time, "limit": 10}
     row |= {"granted": 0, "first_granted": None, "claim_id": f"c{number}", "ttl": 60, "grace": 60, "emptied": []}
+    row |= {"purges": False}
     row |= {"max_deliveries": 3, "dead_letter_queue": "dead", "dead_letter_ttl": None, "renewals": [], "released": None}
     return row | told
+
+
+def purge_of(second, **told):
+    """A row of ATTEMPT_INPUT that is a purge."""
+    return attempt_of(second, second * SECOND, purges=True, limit=100, claim_id=None, ttl=1, grace=0) | told
 
 
 def message_of(number, posted, claims, **told):
@@ -23,6 +29,7 @@ def message_of(number, posted, claims, **told):
     row = {"tenant": "t", "scope": "", "queue": "q", "message_id": f"m{number:06}", "posted": posted, "came": False}
     row |= {"place": f"{posted:017}:e:{number:06}", "ttl": 10**6, "delay": 0, "settled": None}
     row |= {"counted": [claim["time"] for claim in claims], "granted": [claim["event_id"] for claim in claims]}
+    row["last"] = max(row["counted"], default=0)
     terms = ("time", "ttl", "grace")
     row["claims"] = [
         {"claim_id": claim["claim_id"], "claimed": {name: claim[name] for name in terms}}
@@ -56,6 +63,9 @@ def history(chance):
         )  # fmt: skip
 
     attempts = [attempted(number) for number in range(chance.randrange(1, 40))]
+    for attempt in chance.sample(attempts, len(attempts) // 10):
+        kept = ("event_id", "time", "queue", "dead_letter_queue", "emptied")
+        attempt |= purge_of(0) | {name: attempt[name] for name in kept}
     messages = []
     for number in range(chance.randrange(1, 14)):
         posted, seen = moment(span // 2), chance.random() < 0.8
@@ -65,7 +75,7 @@ def history(chance):
             told = {"ttl": chance.choice([2, 10, 60, 400, 5000]), "delay": chance.choice([0, 0, 0, 3, 30])}
             told["settled"] = chance.choice([None, None, None, moment()])
             if not seen:  # its place is that of the claim that showed it first
-                told["place"] = f"{posted // 10:017}::000000"
+                told |= {"place": f"{posted // 10:017}::000000", "ttl": None, "delay": 0}
             message = message_of(number, posted, mine, queue=queue, came=queue == "dead" or not seen, **told)
             messages.append(message)
             for claim in mine:
@@ -82,7 +92,7 @@ class LooksAtAll(Waiting):
             follows = bool(moved) or (first is not None and first < candidate.row["place"])
             reached = {"free": True, "held": habits.scan_takes_followers and follows}
             if len(moved) < attempt["limit"] - attempt["granted"] and reached.get(candidate.fate(attempt)):
-                self.order.remove(candidate)
+                self.remove(candidate)
                 moved.append(candidate)
         return moved
 
@@ -94,7 +104,10 @@ def test_the_same_as_a_look_at_all(habits, monkeypatch):
     few = [moves(*each, habits) for each in histories]
     monkeypatch.setattr("deadletter.rules.zaqar_replay.Waiting", LooksAtAll)
     assert few == [moves(*each, habits) for each in histories]
+    purged = [row for rows in few for row in rows if "purged" in row]
+    few = [[row for row in rows if "died" in row] for rows in few]
     assert sum(map(len, few)) > HISTORIES  # most histories have deaths, some a second death of a message
+    assert len(purged) > HISTORIES // 10
     assert any(len({death["message_id"] for death in deaths}) < len(deaths) for deaths in few)
     assert all(len({(death["queue"], death["message_id"]) for death in deaths}) == len(deaths) for deaths in few)
 
@@ -222,3 +235,90 @@ def test_when_mongodbs_messages_expire(habits):
     assert len(died(habits, [claimed(10, renewals=[renewal(60, 100)])], last, ttl=159)) == (habits is not MONGODB)
     last = attempt_of(200, 200 * SECOND, max_deliveries=2)
     assert len(died(habits, [claimed(10), claimed(110)], last, ttl=100)) == (habits is MONGODB)
+
+
+def fates(habits, messages, attempts):
+    """``{(queue, message id): how it ended and when}``, in seconds."""
+    told = moves(messages, attempts, habits)
+    assert len(told) == len({(row["queue"], row["message_id"]) for row in told})
+    return {
+        (row["queue"], row["message_id"]): (how, row[how] // SECOND)
+        for row in told
+        for how in ("died", "purged")
+        if row.get(how)
+    }
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+def test_a_purge_spares_what_is_claimed(habits):
+    """It dies at the next attempt after its claim; what is not exhausted lies on."""
+    claims = [claimed(10, ttl=300), claimed(11, ttl=300)]
+    both = [message_of(n, SECOND, claims[n : n + 1], message_id=name) for n, name in enumerate(("a", "b"))]
+    both[1]["counted"] = []
+    later = attempt_of(400, 400 * SECOND, max_deliveries=1)
+    assert fates(habits, both, [*claims, purge_of(20, max_deliveries=1), later]) == {("q", "a"): ("died", 400)}
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+def test_a_purge_takes_what_is_free(habits):
+    """And moves what is at its limit, where a pop is a claim."""
+    claims = [claimed(10), claimed(11)]
+    both = [message_of(n, SECOND, claims[n : n + 1], message_id=name) for n, name in enumerate(("a", "b"))]
+    both[1]["counted"] = []
+    ends = {("q", "a"): ("died" if habits.pop_claims else "purged", 100), ("q", "b"): ("purged", 100)}
+    assert fates(habits, both, [*claims, purge_of(100, max_deliveries=1)]) == ends
+    without_limit = purge_of(100, max_deliveries=None)
+    assert set(fates(habits, both, [*claims, without_limit]).values()) == {("purged", 100)}
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+def test_whom_a_purge_meets(habits):
+    """The scan of a pop takes all behind the first free message, in one store. What was deleted or has expired is not
+    there, what was granted later was spared."""
+    claims = {second: claimed(second, ttl=ttl) for second, ttl in ((10, 300), (20, 300), (30, 60), (200, 60))}
+    messages = [
+        message_of(1, SECOND, [claims[10]], message_id="held before"),
+        message_of(2, 2 * SECOND, [], message_id="expired", ttl=50),
+        message_of(3, 3 * SECOND, [claims[30]], message_id="deleted", settled=40 * SECOND),
+        message_of(4, 4 * SECOND, [claims[30], claims[200]], message_id="granted later"),
+        message_of(5, 5 * SECOND, [], message_id="delayed", delay=900),
+        message_of(6, 6 * SECOND, [claims[30]], message_id="free"),
+        message_of(7, 7 * SECOND, [claims[20]], message_id="held behind"),
+        message_of(8, 150 * SECOND, [], message_id="came later"),
+    ]
+    met = {"redis": {"free", "held behind"}, "mongodb": {"free", "delayed"}, "document": {"free"}}[habits.name]
+    removed = fates(habits, messages, [*claims.values(), purge_of(100)])
+    assert removed == {("q", name): ("purged", 100) for name in met}
+
+
+def test_a_purge_pops_a_hundred_at_a_time():
+    """So a held message is spared where a pop begins; and a pop that only moves messages is the last."""
+    holding = claimed(90, ttl=300)
+    messages = [message_of(n, n * 1000, [holding] if n == 100 else []) for n in range(250)]
+    removed = fates(STORES["redis"], messages, [holding, purge_of(100)])
+    assert len(removed) == 249 and ("q", "m000100") not in removed
+    exhausting = claimed(10)
+    messages = [message_of(n, n * 1000, [exhausting] if n < 100 else []) for n in range(250)]
+    moved = fates(STORES["redis"], messages, [exhausting, purge_of(100, max_deliveries=1)])
+    assert len(moved) == 100 and set(moved.values()) == {("died", 100)}
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+@pytest.mark.parametrize(("second", "spared"), [(330, True), (370, False)])
+def test_a_purge_of_the_dead_letter_queue_spares_what_the_claim_that_moved_it_holds(habits, second, spared):
+    claims = [claimed(10), claimed(100)]
+    ends = [attempt_of(300, 300 * SECOND, max_deliveries=2), purge_of(second, queue="dead", max_deliveries=None)]
+    gone = {} if spared else {("dead", "m000001"): ("purged", second)}
+    message = message_of(1, SECOND, claims)
+    assert fates(habits, [message], [*claims, *ends]) == {("q", "m000001"): ("died", 300)} | gone
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+@pytest.mark.parametrize("seconds", [(100, 3701, 7302), (100, 161, 222)])
+def test_what_nobody_saw_posted_does_not_expire(habits, seconds):
+    """Nothing tells its TTL: it dies at the attempt after its last claim, and lies there until somebody deletes it."""
+    claims = [claimed(second, ttl=3600 if seconds[2] > 3600 else 60) for second in seconds]
+    last = seconds[2] + claims[0]["ttl"] + 1
+    message = message_of(1, seconds[0] * SECOND, claims, came=True, ttl=None)
+    (death,) = moves([message], [*claims, attempt_of(last, last * SECOND)], habits)
+    assert (death["died"] // SECOND, death["claim_count"], death["expires"]) == (last, 3, NEVER)

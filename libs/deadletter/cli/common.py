@@ -15,7 +15,7 @@ import click
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.session import get_spark
-from deadletter.steps.summary import utc
+from deadletter.times import utc
 
 lake_option = click.option(
     "--lake",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 from deadletter.errors import DeadletterError
 from deadletter.sqltext import sql_string
+from deadletter.times import utc
 
 EXACT = 2**53
 """GX holds bounds as doubles, which are exact up to here."""
@@ -42,9 +43,7 @@ def bound(value: Any) -> str:
         return str(int(value)) if float(value).is_integer() else f"{value!r}D"
     if isinstance(value, str) and len(value) == 10:
         return f"DATE'{date.fromisoformat(value)}'"
-    time = datetime.fromisoformat(value) if isinstance(value, str) else value
-    time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-    return f"TIMESTAMP'{time.isoformat(sep=' ', timespec='microseconds')}'"
+    return f"TIMESTAMP'{utc(value).isoformat(sep=' ', timespec='microseconds')}'"
 
 
 def between(value: str, kwargs: Mapping[str, Any]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.gold.dead_letters import ways
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
@@ -28,13 +28,14 @@ from deadletter.tables import QUEUE, QUEUE_KEY
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
 
 
-def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
-    """The rows of :func:`~deadletter.gold.status.message_status` for messages that are neither settled, gone nor dead.
+def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS, chosen: DataFrame | None = None) -> DataFrame:
+    """The rows of :func:`~deadletter.gold.status.message_status` for messages that are neither settled, gone nor dead,
+    of all or of those ``chosen``.
 
     ``dead`` are rows of ``gold.dead_letters``, with those of the queues that send their dead letters to these.
     """
-    unsettled = replace(facts, state=facts.state.where("settled IS NULL"))
-    return message_status(unsettled, dead, habits).where(F.col("status").isin(*OPEN))
+    unsettled = (facts.state if chosen is None else chosen).where("settled IS NULL")
+    return message_status(facts, dead, habits, unsettled).where(F.col("status").isin(*OPEN))
 
 
 def counts_as_done() -> Column:
@@ -136,9 +137,7 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """
     target = policy_at(F.col("policies"), F.lit(facts.as_of))["dead_letter_queue"]
     named = facts.policies.select(*QUEUE, target.alias("dead_letter_queue"))
-    used = dead.select(*QUEUE, "dead_letter_queue")
-    ways = named.unionByName(used).where("dead_letter_queue IS NOT NULL").distinct()
-    there = ways.select(
+    there = ways(named, dead).select(
         "system",
         F.expr(tenant_of("dead_letter_queue")).alias("tenant"),
         F.col("dead_letter_queue").alias("queue"),

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from deadletter.gold.profile import EACH_HAS_ONE
+from deadletter.gold.traits import PEOPLE
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 EXAMPLES = 3
@@ -14,12 +16,6 @@ HOURS = 48
 """Hours with deaths that a trend has, the latest ones."""
 MOST = 10
 """Differences and concentrations that are kept of a pattern."""
-FIELDS = "(?i)(^|_)(version|host|hostname|node|server|instance|region|zone|app|client|agent|release|build)$"
-"""Names of payload fields that say where a message comes from or who made it."""
-PEOPLE = ("consumer", "producer")
-EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
-"""What ``control.queue_profile`` counts once for each healthy payload."""
-LONGEST = 64
 LEAST, LIFT, SIGMAS = 3, 1.5, 3
 """A value is told where it has so many times more members than expected, and more by so many members and so many
 standard deviations of a Poisson count: lift alone makes noise look like news."""
@@ -85,38 +81,6 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
     row = F.struct("what", "value", "dead_letters", "share", "expected_share", "lift")
     urgent = F.struct(F.coalesce(-F.col("lift"), F.lit(float("-inf"))), -F.col("dead_letters"))
     return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")
-
-
-def last_consumer(deliveries: Column) -> Column:
-    """Who received a message last."""
-    return F.try_element_at(deliveries, F.lit(-1))["consumer"]
-
-
-def people(consumer: Column, producer: Column) -> Column:
-    """Who received a message last and who posted it, as far as that is told: ``array<struct<what, value>>``."""
-    who = (consumer, producer)
-    traits = [F.struct(F.lit(what).alias("what"), one.alias("value")) for what, one in zip(PEOPLE, who, strict=True)]
-    return F.filter(F.array(*traits), lambda trait: trait["value"].isNotNull())
-
-
-def payload_fields(payload: Column) -> Column:
-    """Short top-level values of fields called like :data:`FIELDS`: ``array<struct<what, value>>``, sorted.
-
-    >>> df = spark.createDataFrame([('{"schema_version": 3, "host": "web-1", "id": 7}',), ("no JSON",)], "p STRING")
-    >>> [[tuple(trait) for trait in row[0]] for row in df.select(payload_fields(F.col("p"))).collect()]
-    [[('host', 'web-1'), ('schema_version', '3')], []]
-    """
-    root = F.try_variant_get(F.try_parse_json(payload), "$", "map<string,variant>")
-    entries = F.filter(
-        F.map_entries(root), lambda e: e["key"].rlike(FIELDS) & ~F.schema_of_variant(e["value"]).rlike("^(OBJ|ARR)")
-    )
-    traits = F.transform(
-        entries,
-        lambda e: F.struct(e["key"].alias("what"), F.try_variant_get(e["value"], "$", "string").alias("value")),
-    )
-    short = F.filter(traits, lambda t: F.length(t["value"]) <= LONGEST)
-    # an object parsed to a map comes in no order that is promised
-    return F.coalesce(F.array_sort(short), F.array().cast("array<struct<what:string,value:string>>"))
 
 
 def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFrame:

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
-from deadletter.gold.contrast import last_consumer, payload_fields, people
+from deadletter.gold.columns import looked_up
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.payload import PLACE, placed, with_payload
+from deadletter.gold.traits import with_traits
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
@@ -44,8 +45,7 @@ def cause(reason: Column) -> Column:
     |              ?|         other|
     +---------------+--------------+
     """
-    known = F.create_map(*[F.lit(part) for pair in CAUSES.items() for part in pair])
-    return F.coalesce(F.try_element_at(known, reason), F.lit("other"))
+    return F.coalesce(looked_up(CAUSES, reason), F.lit("other"))
 
 
 def placed_deaths(deaths: DataFrame, facts: SilverFacts, former: DataFrame | None = None) -> DataFrame:
@@ -70,13 +70,20 @@ def dead_letters(died: DataFrame, found: DataFrame) -> DataFrame:
     :func:`deadletter.gold.payload.payloads`.
     """
     here = died.withColumnRenamed("payload", "kept")
-    return _with_traits(with_payload(here, found).withColumn("payload", F.coalesce("kept", "payload")))
+    return with_traits(with_payload(here, found).withColumn("payload", F.coalesce("kept", "payload")))
 
 
 def lying(dead: DataFrame) -> DataFrame:
     """Rows of ``gold.dead_letters`` by the queue where they went: ``tenant`` and ``queue`` are its."""
     there = {"tenant": F.expr(tenant_of("dead_letter_queue")), "queue": F.col("dead_letter_queue")}
     return dead.where("dead_letter_queue IS NOT NULL").withColumns(there)
+
+
+def ways(named: DataFrame, dead: DataFrame) -> DataFrame:
+    """``system, tenant, queue, dead_letter_queue`` of each queue and dead letter queue that go together: a policy
+    ``named`` both, or dead letters of the one lie in the other; ``dead`` are rows of ``gold.dead_letters``."""
+    way = (*tables.QUEUE, "dead_letter_queue")
+    return named.select(*way).unionByName(dead.select(*way)).where("dead_letter_queue IS NOT NULL").distinct()
 
 
 def all_deaths(
@@ -156,14 +163,3 @@ def _with_post(dead: DataFrame) -> DataFrame:
     )
     shown = F.when(F.col("evidence") == "observed", F.col("event_id"))
     return placed(posted, F.col("post"), otherwise=F.coalesce(shown, "failed_in"))
-
-
-def _with_traits(dead: DataFrame) -> DataFrame:
-    """Add what may set a dead letter apart: who received and posted it, if it was delivered at all, as all delivered
-    messages are what it is compared with; and where its payload says it is from."""
-    delivered = F.size("deliveries") > 0
-    who = F.when(delivered, people(last_consumer(F.col("deliveries")), F.col("producer"))).otherwise(
-        F.array().cast(tables.TRAITS)
-    )
-    traits = F.concat(who, payload_fields(F.col("payload")))
-    return dead.withColumn("traits", traits).select(*tables.DEAD_LETTERS.column_names)

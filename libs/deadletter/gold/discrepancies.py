@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold import rabbitmq_counter
+from deadletter.gold.difference import difference, of_queue
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.status import claims_of, with_resets
+from deadletter.gold.status import claim_span, of_claims, with_resets
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.rules.zaqar_store import REDIS, Habits
@@ -35,19 +36,16 @@ def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -
         .join(dead.select(*MESSAGE_KEY, *DEATH_COLUMNS), list(MESSAGE_KEY), "left")
         .where(_may_differ())
         .drop("lowest", "delays")
-        .join(claims_of(several).drop("steps"), list(MESSAGE_KEY), "left")
+        .join(of_claims(several.state, facts.claims, claim_span(), "claims"), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
     state, kinds = with_resets(state, several, habits), _kinds(habits)
     if facts.counts_in_classic_queues:
         state = rabbitmq_counter.with_counts(state)
-        kinds += [
-            _difference(*rabbitmq_counter.delivered_over_limit()),
-            _difference(*rabbitmq_counter.told_loss()),
-        ]
+        kinds += [rabbitmq_counter.should_have_been_moved(), rabbitmq_counter.lost_counter()]
     found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*kinds))).alias("found"))
     rows = found.select(*MESSAGE_KEY, "found.*")
-    rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_counter.ignored_limits(facts))
+    rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_counter.delivery_limit_ignored(facts))
     return rows.select(*tables.DISCREPANCIES.column_names)
 
 
@@ -58,27 +56,16 @@ def _may_differ() -> Column:
     return (F.col("system") != "zaqar") | often | F.col("dead_lettered_at").isNotNull() | F.col("delays")
 
 
-def _difference(kind: str, test: Column, at: Column, broker: Column, rule: Column) -> Column:
-    """The difference as a struct where ``test`` holds, else null."""
-    row = F.struct(
-        F.lit(kind).alias("kind"),
-        at.alias("at"),
-        broker.cast("string").alias("broker_says"),
-        rule.cast("string").alias("rules_say"),
-    )
-    return F.when(F.coalesce(test, F.lit(False)), row)
-
-
 def _kinds(habits: Habits) -> list[Column]:
     return [
         _claimed_while_delayed(),
         _claimed_twice_at_once(),
         _never_claimable(),
-        _granted_at_limit(habits),
+        _should_have_been_moved(habits),
         _claimed_after_death(),
         _lost_counter(),
         _moved_early(),
-        _counted_over_limit(),
+        _delivered_over_limit(),
     ]
 
 
@@ -88,7 +75,7 @@ def _claimed_while_delayed() -> Column:
     until = F.timestamp_seconds(F.unix_seconds("posted.time") + delay)
     first = F.get("deliveries", F.lit(0))["time"]
     early = (F.col("system") == "zaqar") & (delay > 0) & (F.timestamp_seconds(F.unix_seconds(first)) < until)
-    return _difference("claimed_while_delayed", early, first, first, until)
+    return difference("claimed_while_delayed", early, first, first, until)
 
 
 def _claimed_twice_at_once() -> Column:
@@ -96,7 +83,7 @@ def _claimed_twice_at_once() -> Column:
     claims = F.coalesce("claims", F.array())
     overlap = F.filter(claims, lambda c: F.exists(claims, lambda o: (o["time"] < c["time"]) & (o["end"] > c["time"])))
     second = F.get(overlap, F.lit(0))
-    return _difference("claimed_twice_at_once", second.isNotNull(), second["time"], F.size(overlap), F.lit(0))
+    return difference("claimed_twice_at_once", second.isNotNull(), second["time"], F.size(overlap), F.lit(0))
 
 
 def _never_claimable() -> Column:
@@ -104,10 +91,10 @@ def _never_claimable() -> Column:
     ttl = rules.effective_ttl(F.col("posted.ttl"), F.col("policy"))
     delay = rules.effective_delay(F.col("posted.delay"), F.col("policy"))
     never = (F.col("system") == "zaqar") & F.col("posted").isNotNull() & rules.never_claimable(ttl, delay)
-    return _difference("never_claimable", never, F.col("posted.time"), ttl, delay)
+    return difference("never_claimable", never, F.col("posted.time"), ttl, delay)
 
 
-def _granted_at_limit(habits: Habits) -> Column:
+def _should_have_been_moved(habits: Habits) -> Column:
     """A claim was granted although the count had reached the limit: it should have been moved (4.3). A pop that is no
     claim moves nothing."""
 
@@ -123,14 +110,14 @@ def _granted_at_limit(habits: Habits) -> Column:
 
     grant = F.get(F.filter("deliveries", over), F.lit(0))
     test = (F.col("system") == "zaqar") & grant.isNotNull()
-    return _difference("should_have_been_moved", test, grant["time"], F.lit("granted"), F.lit("moved"))
+    return difference("should_have_been_moved", test, grant["time"], F.lit("granted"), F.lit("moved"))
 
 
 def _claimed_after_death() -> Column:
     """A death was derived, yet the broker granted the message from the same queue later."""
     later = F.get(F.filter("deliveries", lambda d: d["time"] > F.col("dead_lettered_at")), F.lit(0))
     test = (F.col("evidence") == "derived") & later.isNotNull()
-    return _difference("claimed_after_death", test, later["time"], F.lit("granted"), F.lit("dead_lettered"))
+    return difference("claimed_after_death", test, later["time"], F.lit("granted"), F.lit("dead_lettered"))
 
 
 def _lost_counter() -> Column:
@@ -145,7 +132,7 @@ def _lost_counter() -> Column:
     lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), F.lit(0))
     stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
     quorum = F.coalesce(policy_at(F.col("policies"), lost["time"])["queue_type"] == "quorum", F.lit(False))
-    return _difference(
+    return difference(
         "lost_counter",
         lost.isNotNull() & (stayed | (F.col("system") == "pulsar")) & ~quorum,
         lost["time"],
@@ -162,10 +149,10 @@ def _moved_early() -> Column:
     by_limit = (F.col("evidence") == "observed") & (F.col("cause") == "delivery_limit")
     early = by_limit & F.col("claim_count").between(F.lit(1), F.col("max_deliveries"))
     count, limit = F.col("claim_count"), F.col("max_deliveries")
-    return _difference("moved_early", early, F.col("dead_lettered_at"), count, limit)
+    return difference("moved_early", early, F.col("dead_lettered_at"), count, limit)
 
 
-def _counted_over_limit() -> Column:
+def _delivered_over_limit() -> Column:
     """A delivery that by the broker's own count comes after more deliveries than the limit then in force."""
 
     def over(delivery: Column) -> Column:
@@ -173,19 +160,18 @@ def _counted_over_limit() -> Column:
 
     delivery = F.get(F.filter("deliveries", over), F.lit(0))
     test = (F.col("system") != "zaqar") & delivery.isNotNull()
-    return _difference("delivered_over_limit", test, delivery["time"], delivery["broker_count"], F.lit("moved"))
+    return difference("delivered_over_limit", test, delivery["time"], delivery["broker_count"], F.lit("moved"))
 
 
 def _unsupported(facts: SilverFacts) -> DataFrame:
     """Zaqar queues whose dead letter queue is unknown, has a dead letter queue of its own (change 1), or is in
     another pool (change 2)."""
     queues = facts.policies.where("system = 'zaqar'").select(
-        "tenant",
-        "queue",
+        *QUEUE_KEY,
         F.try_element_at(F.filter("policies", rules.counts_claims), F.lit(-1)).alias("policy"),
         F.try_element_at(F.filter("policies", lambda p: p["ignored_limit"].isNotNull()), F.lit(-1)).alias("foreign"),
     )
-    foreign = queues.where("foreign IS NOT NULL").select("tenant", "queue", F.col("foreign").alias("policy"))
+    foreign = queues.where("foreign IS NOT NULL").select(*QUEUE_KEY, F.col("foreign").alias("policy"))
     targets = queues.select(
         F.col("tenant").alias("target_tenant"),
         F.col("queue").alias("target"),
@@ -199,18 +185,9 @@ def _unsupported(facts: SilverFacts) -> DataFrame:
         ("dead_letter_queue_has_its_own", F.col("target_of_target").isNotNull()),
     ]
     found = [(kind, joined.where(test)) for kind, test in kinds]
+    target = F.col("policy.dead_letter_queue")
     frames = [
-        frame.select(
-            F.lit("zaqar").alias("system"),
-            "tenant",
-            "queue",
-            F.lit("").alias("subscription"),
-            F.lit("").alias("message_id"),
-            F.lit(kind).alias("kind"),
-            F.col("policy.valid_from").alias("at"),
-            F.col("policy.dead_letter_queue").alias("broker_says"),
-            F.lit("not supported").alias("rules_say"),
-        )
-        for kind, frame in [*found, ("dead_letter_queue_in_other_pool", foreign)]
+        of_queue(rows, kind, "policy.valid_from", target)
+        for kind, rows in [*found, ("dead_letter_queue_in_other_pool", foreign)]
     ]
     return reduce(DataFrame.unionByName, frames)

@@ -50,6 +50,13 @@ class SilverFacts:
         counting = F.exists("policies", counting_classic)
         return not self.policies.where((F.col("system") == "rabbitmq") & counting).isEmpty()
 
+    @cached_property
+    def has_zaqar_purges(self) -> bool:
+        """Whether any of Zaqar's queues was ever purged: few lakes have to do with it, and what a purge spared costs a
+        replay of all that lay in the queue."""
+        emptied = F.exists("policies", lambda step: step["kind"] == "purged")
+        return not self.policies.where((F.col("system") == "zaqar") & emptied).isEmpty()
+
     def systems(self) -> list[str]:
         """The brokers that any message is of."""
         return [row["system"] for row in self.state.select("system").distinct().collect()]

@@ -9,15 +9,18 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.zaqar import purged
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 MEASURES = ("posted", "claimed", "settled", "dead_lettered", "delayed", "expired_unseen")
 
 
-def queue_health(facts: SilverFacts, dead: DataFrame) -> DataFrame:
-    """Rows of ``gold.queue_health`` from the facts and ``gold.dead_letters``.
+def queue_health(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+    """Rows of ``gold.queue_health`` from the facts and ``gold.dead_letters``, Zaqar's as a store of these ``habits``
+    purges.
 
     A message counts in the hour in which the thing happened. A death is no settlement, although Pulsar
     acknowledges the message; a Zaqar message expired unseen when its TTL ended by ``as_of`` without any claim, and it
@@ -31,7 +34,7 @@ def queue_health(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         _moments("settled", settled, F.col("settled.time")),
         _moments("dead_lettered", deaths, F.col("dead_lettered_at")),
         _moments("delayed", _delayed(facts), F.col("posted.time")),
-        _moments("expired_unseen", _expired_unseen(facts, deaths), F.col("expires")),
+        _moments("expired_unseen", _expired_unseen(facts, deaths, habits), F.col("expires")),
     ]
     counts = [F.count_if(F.col("what") == name).alias(name) for name in MEASURES]
     return (
@@ -58,13 +61,15 @@ def _delayed(facts: SilverFacts) -> DataFrame:
     return by_policy.select(*facts.state.columns).unionByName(own)
 
 
-def _expired_unseen(facts: SilverFacts, deaths: DataFrame) -> DataFrame:
+def _expired_unseen(facts: SilverFacts, deaths: DataFrame, habits: Habits) -> DataFrame:
     """The Zaqar messages whose TTL ended without any claim, and when: ``expires``."""
     unseen = facts.state.where("system = 'zaqar' AND posted IS NOT NULL AND settled IS NULL AND size(deliveries) = 0")
     judged = unseen.join(deaths, list(MESSAGE_KEY), "left_anti").join(facts.policies, list(QUEUE_KEY), "left")
     policy = policy_at(F.col("policies"), F.col("posted.time"))
     ttl = rules.effective_ttl(F.col("posted.ttl"), policy)
     ended = judged.withColumn("expires", F.timestamp_seconds(F.unix_seconds("posted.time") + ttl))
-    emptied = emptied_after(F.col("policies"), F.col("posted.time"))
+    if facts.has_zaqar_purges:
+        ended = ended.join(purged(facts, habits), ["tenant", "queue", "message_id"], "left_anti")
+    emptied = emptied_after(F.col("policies"), F.col("posted.time"), purges=F.lit(False))
     there = F.coalesce(emptied >= F.col("expires"), F.lit(True))
     return ended.where(there & (F.col("expires") <= F.lit(facts.as_of)))

@@ -16,6 +16,7 @@ from operator import attrgetter
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from deadletter.gold.columns import looked_up
 from deadletter.gold.decisions import ALONG, Decisions, Move, root
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY
@@ -100,8 +101,7 @@ def decided(dead: DataFrame, decisions: Decisions, stage: Stage = as_it_is) -> D
 
 
 def _merged(dead: DataFrame, parents: Mapping[str, str]) -> DataFrame:
-    names = F.create_map(*[F.lit(part) for pair in sorted(parents.items()) for part in pair])
-    target = F.coalesce(F.try_element_at(names, F.col("pattern_id")), F.col("pattern_id"))
+    target = F.coalesce(looked_up(parents, F.col("pattern_id")), F.col("pattern_id"))
     return _one_name_each(dead.withColumn("own_id", F.col("pattern_id")).withColumn("pattern_id", target))
 
 

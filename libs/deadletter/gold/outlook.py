@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.contrast import EACH_HAS_ONE
+from deadletter.gold.profile import EACH_HAS_ONE
 from deadletter.patterns.profile import MIN_HEALTHY
 from deadletter.tables import QUEUE
 

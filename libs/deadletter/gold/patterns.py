@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.gold.columns import looked_up
 from deadletter.gold.contrast import concentrated_in, differences, examples, trend
 from deadletter.gold.decisions import NONE, Decisions
 from deadletter.gold.identity import ORDER, identified
@@ -47,15 +48,14 @@ def grouped(compared: DataFrame) -> DataFrame:
     return identified(pattern_keys(compared)).withColumnRenamed("pattern_key", "template")
 
 
-def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: Column | None = None) -> Column:
+def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: Column) -> Column:
     """``resolved`` until a death after that, then ``regressed``; otherwise ``quiet`` after a day without a death,
     ``new`` in its first day, ``ongoing`` between.
     """
     now = F.lit(as_of)
-    resolved = F.lit(None).cast("timestamp") if resolved_at is None else resolved_at
     return (
-        F.when(last_seen > resolved, "regressed")
-        .when(resolved.isNotNull(), "resolved")
+        F.when(last_seen > resolved_at, "regressed")
+        .when(resolved_at.isNotNull(), "resolved")
         .when(last_seen < now - F.lit(QUIET_AFTER), "quiet")
         .when(first_seen > now - F.lit(NEW_FOR), "new")
         .otherwise("ongoing")
@@ -65,8 +65,7 @@ def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: 
 def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions = NONE) -> DataFrame:
     """Add ``status`` and ``muted`` as people decided until ``as_of``; reads ``first_seen`` and ``last_seen``."""
     resolved = {name: at for name, at in decisions.resolved.items() if at <= as_of}
-    pairs = [F.lit(part) for pair in sorted(resolved.items()) for part in pair]
-    resolved_at = F.try_element_at(F.create_map(*pairs), F.col("pattern_id")) if pairs else None
+    resolved_at = looked_up(resolved, F.col("pattern_id")).cast("timestamp")  # no decision: a null of no type
     return patterns.withColumns(
         {
             "status": status(F.col("first_seen"), F.col("last_seen"), as_of, resolved_at),

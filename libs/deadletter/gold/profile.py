@@ -6,11 +6,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.contrast import last_consumer, payload_fields, people
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.traits import last_consumer, payload_fields, people
 from deadletter.patterns.profile import facts as facts_of
 from deadletter.patterns.profile import profile_of
 from deadletter.tables import QUEUE, QUEUE_KEY
+
+EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
+"""What ``control.queue_profile`` counts once for each healthy payload."""
 
 
 def queue_profile(facts: SilverFacts, healthy: DataFrame) -> DataFrame:

@@ -7,9 +7,12 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, dated
 from deadletter.rules.policy import emptied_after, policy_at
-from deadletter.rules.rabbitmq_counter import SECOND, count_at, counter_steps, returned_from, since_return
+from deadletter.rules.rabbitmq_counter import count_at, counter_steps, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE_KEY
+
+_SECOND = "INTERVAL 1 SECOND"
+"""``x-death`` has whole seconds: what happens in a death's own second may be before it."""
 
 
 def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
@@ -50,7 +53,7 @@ def _with_observed(state: DataFrame) -> DataFrame:
 def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
     """The messages with a ``death``, as :func:`deaths` has them."""
     observed = F.col("death.evidence") == "observed"
-    second = F.when(observed, F.expr(SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
+    second = F.when(observed, F.expr(_SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
     state = state.where("death IS NOT NULL")
     return state.withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second)).select(
         "tenant",
@@ -173,8 +176,17 @@ def _exceeds(time: Column) -> Column:
 
 def _lives(time: Column) -> Column:
     """Whether no TTL can have been over at ``time``."""
-    ttl = F.least(F.col("posted.ttl"), policy_at(F.col("policies"), time)["default_ttl"])
+    ttl = _least_ttl(time)
     return F.coalesce(ttl.isNull() | (F.col("posted.time") + F.make_dt_interval(secs=ttl) > time), F.lit(False))
+
+
+def _least_ttl(time: Column) -> Column:
+    """The least of the message's own TTL and those that its queue had from the post until ``time``; of an unseen post,
+    from the first delivery: a policy can bring one and take it away."""
+    since = F.coalesce("posted.time", F.get("deliveries", F.lit(0))["time"])
+    held = F.filter("policies", lambda p: p["valid_from"].between(since, time))
+    later = F.array_min(F.transform(held, lambda p: p["default_ttl"]))
+    return F.least(F.col("posted.ttl"), policy_at(F.col("policies"), since)["default_ttl"], later)
 
 
 def killed_by_limit() -> Column:
@@ -183,9 +195,8 @@ def killed_by_limit() -> Column:
     A TTL cannot have been over, and at some moment of the death's second the broker had counted more deliveries than
     the limit: what holds for the queue may change within it.
     """
-    time, end = F.col("death.time"), F.col("death.time") + F.expr(SECOND)
-    ttl = F.least(F.col("posted.ttl"), F.col("policy.default_ttl"))
-    over = F.col("posted.time") + F.make_dt_interval(secs=ttl) <= end
+    time, end = F.col("death.time"), F.col("death.time") + F.expr(_SECOND)
+    over = F.col("posted.time") + F.make_dt_interval(secs=_least_ttl(end)) <= end
     changes = F.transform(F.filter("policies", lambda p: p["valid_from"].between(time, end)), lambda p: p["valid_from"])
     before = F.transform(changes, lambda change: change - F.expr("INTERVAL 1 MICROSECOND"))
     moments = F.concat(F.array(end), changes, before)

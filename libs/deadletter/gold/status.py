@@ -7,28 +7,34 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.zaqar import purged
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, last_sign, policy_at
 from deadletter.rules.zaqar_store import REDIS, SECOND, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 
-def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
-    """The rows of ``facts.state`` with ``status``, ``claims_granted``, ``delay_until``, ``claimed_until`` and
-    ``expires_at``.
+def message_status(
+    facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS, chosen: DataFrame | None = None
+) -> DataFrame:
+    """The rows of ``facts.state``, or those ``chosen`` of them, with ``status``, ``claims_granted``, ``delay_until``,
+    ``claimed_until`` and ``expires_at``.
 
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
     ``delay_until`` is the post's time plus the delay in force, ``claimed_until`` when the latest claim of a Zaqar
     message ends unless it was released, ``expires_at`` when a store of these ``habits`` no longer shows it. All are
     null where nothing tells them.
     """
+    rows = facts.state if chosen is None else chosen
+    steps = claim_steps(F.col("claimed"), F.col("renewals"), F.col("released"))
     state = (
-        facts.state.join(facts.policies, list(QUEUE_KEY), "left")
-        .join(claims_of(facts), list(MESSAGE_KEY), "left")
+        rows.join(facts.policies, list(QUEUE_KEY), "left")
+        .join(of_claims(rows, facts.claims, steps, "steps"), list(MESSAGE_KEY), "left")
         .join(dead.select(*MESSAGE_KEY, F.lit(True).alias("died")), list(MESSAGE_KEY), "left")
         .join(_lying_dead(dead), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
+    state = _with_purge(state, facts, habits)
     timed = state.withColumn("life", lifetime(habits)).withColumns(
         {
             "delay_until": _delay_until(),
@@ -38,7 +44,7 @@ def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) 
     )
     return timed.withColumns(
         {"status": _status(F.lit(facts.as_of)), "claims_granted": F.size("deliveries").cast("bigint")}
-    ).select(*facts.state.columns, "status", "claims_granted", "delay_until", "claimed_until", "expires_at")
+    ).select(*rows.columns, "status", "claims_granted", "delay_until", "claimed_until", "expires_at")
 
 
 def _lying_dead(dead: DataFrame) -> DataFrame:
@@ -47,30 +53,33 @@ def _lying_dead(dead: DataFrame) -> DataFrame:
     return there.groupBy(*MESSAGE_KEY).agg(F.max("expires_at").alias("expires_there"))
 
 
-def claims_of(facts: SilverFacts) -> DataFrame:
-    """Each Zaqar message's ``claims`` as sorted ``struct<time, end>``; a release is an end. Their ``steps`` in time
-    order, as :func:`claim_steps`."""
-    grants = facts.state.where("system = 'zaqar'").select(*MESSAGE_KEY, F.explode("deliveries").alias("delivery"))
-    claims = facts.claims.where("claimed IS NOT NULL").select(
-        "system",
-        "tenant",
-        "queue",
-        F.col("claim_id"),
-        F.struct(
-            F.col("claimed.time").alias("time"),
-            claim_end(F.col("claimed"), F.col("renewals"), F.col("released")).alias("end"),
-        ).alias("claim"),
-        claim_steps(F.col("claimed"), F.col("renewals"), F.col("released")).alias("steps"),
-    )
+def _with_purge(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFrame:
+    """Add ``purged_at``: when a purge of its queue removed a Zaqar message."""
+    if not facts.has_zaqar_purges:
+        return state.withColumn("purged_at", F.lit(None).cast("timestamp"))
+    gone = purged(facts, habits).withColumns({"system": F.lit("zaqar"), "subscription": F.lit("")})
+    return state.join(gone, list(MESSAGE_KEY), "left")
+
+
+def of_claims(state: DataFrame, claims: DataFrame, told: Column, name: str) -> DataFrame:
+    """Each message of ``state`` that a Zaqar claim took, with ``name``: what its claims ``told``, all in order.
+
+    ``told`` is an array for each of ``claims``, rows of ``silver.claims``.
+    """
+    grants = state.where("system = 'zaqar'").select(*MESSAGE_KEY, F.explode("deliveries.claim_id").alias("claim_id"))
+    made = claims.where("claimed IS NOT NULL").select(*QUEUE, "claim_id", told.alias(name))
     return (
-        grants.withColumn("claim_id", F.col("delivery.claim_id"))
-        .join(claims, ["system", "tenant", "queue", "claim_id"])
+        grants.join(made, [*QUEUE, "claim_id"])
         .groupBy(*MESSAGE_KEY)
-        .agg(
-            F.array_sort(F.collect_set("claim")).alias("claims"),
-            F.array_sort(F.flatten(F.collect_set("steps"))).alias("steps"),
-        )
+        .agg(F.array_sort(F.flatten(F.collect_set(name))).alias(name))
     )
+
+
+def claim_span() -> Column:
+    """From when to when a claim ran, of its row in ``silver.claims``: ``array<struct<time, end>>``. A release is an
+    end."""
+    end = claim_end(F.col("claimed"), F.col("renewals"), F.col("released"))
+    return F.array(F.struct(F.col("claimed.time").alias("time"), end.alias("end")))
 
 
 def with_resets(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFrame:
@@ -144,7 +153,8 @@ _TERM = ("ttl", "grace")
 def lifetime(habits: Habits) -> Column:
     """A Zaqar message's record after all its claims: ``struct<ttl, expires, vanishes, held_until>``, microseconds.
 
-    A claim that outlives its message keeps it until the claim's grace is over. With ``lifetime_restarts`` the
+    :class:`deadletter.rules.zaqar_store.StoredMessage` holds the same rules for the replay: both change together. A
+    claim that outlives its message keeps it until the claim's grace is over. With ``lifetime_restarts`` the
     message vanishes ``ttl`` after its post, or after the last renewal or release.
     """
     posted = F.unix_micros("posted.time")
@@ -202,11 +212,13 @@ def _status(now: Column) -> Column:
     last_delivery = F.try_element_at("deliveries", F.lit(-1))["time"]
     held = delivered & F.coalesce(last_failure < last_delivery, F.lit(True))
     expired = F.coalesce(F.col("expires_at") <= now, F.lit(False))
-    emptied = emptied_after(F.col("policies"), last_sign(F.coalesce("posted.time", "seen"), F.col("deliveries")))
+    sign = last_sign(F.coalesce("posted.time", "seen"), F.col("deliveries"))
+    emptied = emptied_after(F.col("policies"), sign, purges=F.col("system") != "zaqar")
     tests = {
         "dead_lettered": F.col("died"),
         "settled": F.col("settled").isNotNull(),
-        "purged": (emptied <= now) & F.coalesce(emptied < F.col("expires_at"), F.lit(True)),
+        "purged": F.col("purged_at").isNotNull()
+        | ((emptied <= now) & F.coalesce(emptied < F.col("expires_at"), F.lit(True))),
         "expired": expired & delivered,
         "expired_unseen": expired,
         "delayed": (F.col("delay_until") > now) & ~delivered,

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
+OUTCOMES = ("settled", "dead_lettered", "unknown")
+
+
+def outcome(died: Column) -> Column:
+    """How the history of a row of ``silver.message_state`` ends, one of :data:`OUTCOMES`; null of ``died`` is no."""
+    return F.when(died, "dead_lettered").when(F.col("settled").isNotNull(), "settled").otherwise("unknown")
+
 
 def outcomes(facts: SilverFacts, dead: DataFrame) -> DataFrame:
-    """Each delivered message with ``deliveries`` (how many) and ``outcome``: settled, dead_lettered, unknown."""
+    """Each delivered message with ``deliveries`` (how many) and ``outcome``, see :func:`outcome`."""
     deaths = dead.select(*MESSAGE_KEY, F.lit(True).alias("died"))
-    outcome = F.when(F.col("died"), "dead_lettered").when(F.col("settled").isNotNull(), "settled").otherwise("unknown")
     return (
         facts.state.where(F.size("deliveries") > 0)
         .join(deaths, list(MESSAGE_KEY), "left")
-        .select(*MESSAGE_KEY, F.size("deliveries").cast("bigint").alias("deliveries"), outcome.alias("outcome"))
+        .select(
+            *MESSAGE_KEY,
+            F.size("deliveries").cast("bigint").alias("deliveries"),
+            outcome(F.col("died")).alias("outcome"),
+        )
     )
 
 
@@ -29,7 +39,7 @@ def delivery_survival(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         .groupBy(*QUEUE_KEY, "deliveries")
         .agg(
             F.count("*").alias("messages"),
-            *[F.count_if(F.col("outcome") == name).alias(name) for name in ("settled", "dead_lettered", "unknown")],
+            *[F.count_if(F.col("outcome") == name).alias(name) for name in OUTCOMES],
         )
     )
     at = F.col("delivery") == F.col("deliveries")
@@ -38,10 +48,7 @@ def delivery_survival(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         .groupBy(*QUEUE_KEY, "delivery")
         .agg(
             F.sum("messages").alias("reached"),
-            *[
-                F.sum(F.when(at, F.col(name)).otherwise(F.lit(0))).alias(name)
-                for name in ("settled", "dead_lettered", "unknown")
-            ],
+            *[F.sum(F.when(at, F.col(name)).otherwise(F.lit(0))).alias(name) for name in OUTCOMES],
         )
         .select(*tables.DELIVERY_SURVIVAL.column_names)
     )

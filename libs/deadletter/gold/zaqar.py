@@ -28,33 +28,70 @@ def deaths(
 
     ``stage`` computes what is read several times once.
     """
+    moved, lives = _replayed(facts, replayed_queues(facts.policies), habits, stage)
+    if not facts.has_zaqar_purges:
+        return _with_removal(moved, lives, facts, habits)
+    moved = stage(moved)
+    removed = moved.where("purged IS NOT NULL").select(
+        "tenant",
+        F.col("queue").alias("dead_letter_queue"),
+        "message_id",
+        F.timestamp_micros("purged").alias("purged_there"),
+    )
+    return _with_removal(moved.where("died IS NOT NULL"), lives, facts, habits, removed)
+
+
+def purged(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
+    """Rows of ``tenant, queue, message_id, purged_at``: every message that a purge of its queue removed, dead letters
+    among them."""
     queues = replayed_queues(facts.policies)
+    ours = queues.where("purged").select("tenant", "scope").distinct()
+    moved, _ = _replayed(facts, queues.join(ours, ["tenant", "scope"], "left_semi"), habits, as_it_is)
+    return moved.where("purged IS NOT NULL").select(
+        *_QUEUE, "message_id", F.timestamp_micros("purged").alias("purged_at")
+    )
+
+
+def _replayed(
+    facts: SilverFacts, queues: DataFrame, habits: zaqar_store.Habits, stage: Stage
+) -> tuple[DataFrame, DataFrame]:
+    """What attempts and purges did in these ``queues``, as :data:`zaqar_replay.MOVE_OUTPUT`, and the rows of the
+    messages they can have met, in all queues."""
     state = facts.state.where("system = 'zaqar'").withColumns(
         {"came": F.col("posted").isNull(), "posted": F.coalesce("posted", _unseen_post())}
     )
-    candidates = stage(exhausted(state, queues))
+    state = state.withColumn("place", place(_ordered_by()))
+    candidates = stage(exhausted(state, queues, facts.has_zaqar_purges))
     # few messages ever come near a limit: all that follows looks at these alone, in whatever queues they were
     ids = candidates.select("tenant", "message_id").distinct()
     told = state.select("tenant", "queue", "message_id", "posted", "came", "settled", "deliveries")
     lives = stage(told.join(ids, ["tenant", "message_id"], "left_semi"))
     messages = with_claims(candidates, lives, facts)
     # few attempts ask for more than they get: Spark sends these to the messages once it knows
-    attempts = stage(counting_attempts(facts, queues, candidates, habits))
-    moved = _replay(messages, with_first_granted(attempts, facts, state), habits)
-    return _with_removal(moved, lives, facts, habits)
+    counting = stage(counting_attempts(facts, queues, candidates, habits))
+    attempts = with_first_granted(counting, facts, state)
+    if facts.has_zaqar_purges:
+        attempts = attempts.unionByName(purges(queues))
+    return _replay(messages, attempts, habits), lives
 
 
 def replayed_queues(policies: DataFrame) -> DataFrame:
-    """Zaqar's queues with ``policies`` and ``scope``, what is replayed together: a queue on its own, or a whole project
-    (empty) where a dead letter queue has one of its own, which is ``second`` then.
+    """Zaqar's queues with ``policies``, whether they were ever ``purged``, and ``scope``, what is replayed together: a
+    queue on its own, or a whole project (empty) where a dead letter queue has one of its own or was purged, which is
+    ``second`` then.
 
-    The document does not support it (change 1), yet a claim there moves a message on, with the claim count it has.
+    The document does not support the first (change 1), yet a claim there moves a message on, with the claim count it
+    has.
     """
     counting = F.filter("policies", rules.counts_claims)
     others = F.array_except(targets(counting), F.array("queue"))
     none = F.filter("policies", lambda p: F.lit(False))
+    emptied = F.exists("policies", _is_purge)
     own = F.struct(
-        F.col("queue"), F.col("policies"), (F.size(counting) > 0).alias("counts"), F.lit(False).alias("named")
+        F.col("queue"),
+        F.col("policies"),
+        ((F.size(counting) > 0) | emptied).alias("counts"),
+        F.lit(False).alias("named"),
     )
 
     def named(target: Column) -> Column:
@@ -70,12 +107,19 @@ def replayed_queues(policies: DataFrame) -> DataFrame:
         (F.bool_or("told.counts") & F.bool_or("told.named")).alias("second"),
     )
     together = F.bool_or("second").over(Window.partitionBy("tenant"))
-    scoped = queues.withColumn("scope", F.when(together, F.lit("")).otherwise(F.col("queue")))
+    scoped = queues.withColumns(
+        {"scope": F.when(together, F.lit("")).otherwise(F.col("queue")), "purged": F.exists("policies", _is_purge)}
+    )
     return scoped.where("size(policies) > 0")
 
 
+def _is_purge(step: Column) -> Column:
+    return step["kind"] == "purged"
+
+
 def _unseen_post() -> Column:
-    """A message whose post was not seen was there before it was first seen."""
+    """A message whose post was not seen was there before it was first seen. Its TTL and delay are not known: it counts
+    as living until something tells otherwise, and as undelayed, as it was seen."""
     fields = {
         "time": F.col("seen"),
         "event_id": F.lit(""),
@@ -85,6 +129,13 @@ def _unseen_post() -> Column:
         "producer": F.lit(None).cast("string"),
     }
     return F.when(F.col("seen").isNotNull(), F.struct(*[value.alias(name) for name, value in fields.items()]))
+
+
+def _ordered_by() -> Column:
+    """The post that gives a message its place. Of one that was not seen the day is known, by the message's age."""
+    midnight = F.date_add("created_day", 1).cast("timestamp")
+    earlier = F.col("posted").withField("time", F.least(F.col("posted.time"), midnight))
+    return F.when(F.col("came"), earlier).otherwise(F.col("posted"))
 
 
 def place(posted: Column) -> Column:
@@ -97,15 +148,32 @@ def place(posted: Column) -> Column:
     )
 
 
-def exhausted(state: DataFrame, queues: DataFrame) -> DataFrame:
+def exhausted(state: DataFrame, queues: DataFrame, purges: bool = False) -> DataFrame:
     """The messages that can have been moved, with the columns of ``queues`` and the deliveries ``counted``: those with
     as many as the lowest limit their queue ever had. In a queue that is ``second`` all: they may have come to it with a
-    count."""
+    count. With ``purges`` also those that one can have met."""
     limited = queues.withColumn("lowest", rules.lowest_limit(F.col("policies")))
     counted = F.filter("deliveries", lambda d: rules.counts_claims(policy_at(F.col("policies"), d["time"])))
-    claimed = state.join(limited, _QUEUE).where(F.col("second") | (F.size("deliveries") >= F.col("lowest")))
+    anyhow = F.col("second") | _met_by_purge() if purges else F.col("second")
+    claimed = state.join(limited, _QUEUE).where(anyhow | (F.size("deliveries") >= F.col("lowest")))
     reached = F.size("counted") >= F.col("lowest")
-    return claimed.withColumn("counted", counted).where(F.col("second") | reached).drop("lowest")
+    return claimed.withColumn("counted", counted).where(anyhow | reached).drop("lowest")
+
+
+def _met_by_purge() -> Column:
+    """Whether a purge can have met the message: it was there before, no later claim shows that it was spared, it was
+    not deleted before, and without a claim it had not expired."""
+    last = last_sign(F.col("posted.time"), F.col("deliveries"))
+    ttl = rules.effective_ttl(F.col("posted.ttl"), policy_at(F.col("policies"), F.col("posted.time")))
+    expires = F.timestamp_seconds(F.unix_seconds("posted.time") + ttl + 1)
+    claimed = F.col("came") | (F.size("deliveries") > 0)
+
+    def met(step: Column) -> Column:
+        time = step["valid_from"]
+        undeleted = F.coalesce(F.col("settled.time") > time, F.lit(True))
+        return _is_purge(step) & (time > last) & undeleted & (claimed | (time < expires))
+
+    return F.col("purged") & F.exists("policies", met)
 
 
 def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> DataFrame:
@@ -114,7 +182,9 @@ def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> 
     candidates = candidates.withColumns(
         {
             "policy": policy_at(F.col("policies"), F.col("posted.time")),
-            "emptied": emptied_after(F.col("policies"), last_sign(F.col("posted.time"), F.col("deliveries"))),
+            "emptied": emptied_after(
+                F.col("policies"), last_sign(F.col("posted.time"), F.col("deliveries")), purges=F.lit(False)
+            ),
         }
     )
     policy = F.col("policy")
@@ -122,11 +192,12 @@ def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> 
         "scope",
         *_QUEUE,
         "message_id",
-        place(F.col("posted")).alias("place"),
+        "place",
         F.unix_micros("posted.time").alias("posted"),
         "came",
-        rules.effective_ttl(F.col("posted.ttl"), policy).alias("ttl"),
-        rules.effective_delay(F.col("posted.delay"), policy).alias("delay"),
+        F.coalesce(F.unix_micros(F.try_element_at("deliveries", F.lit(-1))["time"]), F.lit(0)).alias("last"),
+        F.when(~F.col("came"), rules.effective_ttl(F.col("posted.ttl"), policy)).alias("ttl"),
+        F.when(F.col("came"), 0).otherwise(rules.effective_delay(F.col("posted.delay"), policy)).alias("delay"),
         F.unix_micros(F.least(F.col("settled.time"), F.col("emptied"))).alias("settled"),
         F.transform("counted", lambda d: F.unix_micros(d["time"])).alias("counted"),
         F.transform("deliveries", lambda d: d["event_id"]).alias("granted"),
@@ -181,9 +252,8 @@ def counting_attempts(
 def with_first_granted(attempts: DataFrame, facts: SilverFacts, state: DataFrame) -> DataFrame:
     """:func:`counting_attempts` as :data:`zaqar_replay.ATTEMPT_INPUT`, with the place of the first message that each
     was granted and with what became of its claim."""
-    emptied = F.filter("policies", lambda p: p["kind"].isin("purged", "deleted"))
     first = (
-        state.select(*_QUEUE, place(F.col("posted")).alias("place"), F.explode("deliveries.event_id").alias("event_id"))
+        state.select(*_QUEUE, "place", F.explode("deliveries.event_id").alias("event_id"))
         .join(attempts.where("granted > 0").select(*_QUEUE, "event_id"), [*_QUEUE, "event_id"], "left_semi")
         .groupBy(*_QUEUE, "event_id")
         .agg(F.min("place").alias("first_granted"))
@@ -192,16 +262,41 @@ def with_first_granted(attempts: DataFrame, facts: SilverFacts, state: DataFrame
     return (
         attempts.join(first, [*_QUEUE, "event_id"], "left")
         .join(claims, [*_QUEUE, "claim_id"], "left")
-        .withColumns(
-            {
-                "time": F.unix_micros("time"),
-                "emptied": F.transform(emptied, lambda p: F.unix_micros(p["valid_from"])),
-            }
-        )
+        .withColumns({"time": F.unix_micros("time"), "purges": F.lit(False), "emptied": _deletions()})
         .select("*", "policy.max_deliveries", "policy.dead_letter_queue", "policy.dead_letter_ttl")
         # both sides of the replay take the scope from one frame: the alias tells them apart
         .select(*[F.col(name).alias(name) for name in zaqar_replay.ATTEMPT_INPUT])
     )
+
+
+def purges(queues: DataFrame) -> DataFrame:
+    """The purges of ``queues`` as :data:`zaqar_replay.ATTEMPT_INPUT`. Where they pop by claims, these have a pop's
+    terms."""
+    each = queues.where("purged").withColumn("purge", F.explode(F.filter("policies", _is_purge)))
+    policy = policy_at(F.col("policies"), F.col("purge.valid_from"))
+    in_force = each.withColumn("policy", F.when(rules.counts_claims(policy), policy))
+    term = "struct<time:bigint,ttl:bigint,grace:bigint>"
+    values = {
+        "event_id": F.col("purge.event_id"),
+        "time": F.unix_micros("purge.valid_from"),
+        "purges": F.lit(True),
+        "limit": F.lit(zaqar_replay.POP).cast("bigint"),
+        "granted": F.lit(None).cast("bigint"),
+        "first_granted": F.lit(None).cast("string"),
+        "claim_id": F.lit(None).cast("string"),
+        "ttl": F.lit(1).cast("bigint"),
+        "grace": F.lit(0).cast("bigint"),
+        "renewals": F.array().cast(f"array<{term}>"),
+        "released": F.lit(None).cast("struct<time:bigint>"),
+        "emptied": _deletions(),
+    } | {name: F.col(f"policy.{name}") for name in ("max_deliveries", "dead_letter_queue", "dead_letter_ttl")}
+    return in_force.select(*[values.get(name, F.col(name)).alias(name) for name in zaqar_replay.ATTEMPT_INPUT])
+
+
+def _deletions() -> Column:
+    """When the queue was deleted."""
+    deleted = F.filter("policies", lambda p: p["kind"] == "deleted")
+    return F.transform(deleted, lambda p: F.unix_micros(p["valid_from"]))
 
 
 def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits) -> DataFrame:
@@ -215,9 +310,15 @@ def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits
     return grouped.applyInArrow(one_scope, schema=schema)
 
 
-def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits: zaqar_store.Habits) -> DataFrame:
+def _with_removal(
+    moved: DataFrame,
+    lives: DataFrame,
+    facts: SilverFacts,
+    habits: zaqar_store.Habits,
+    purged: DataFrame | None = None,
+) -> DataFrame:
     """Add when each message was deleted from its dead letter queue, by whatever way that reaches it: a late deletion
-    from its old queue does where what was moved is not out of reach."""
+    from its old queue does where what was moved is not out of reach. ``purged`` are the removals by a purge."""
     there = lives.select(
         "tenant",
         F.col("queue").alias("dead_letter_queue"),
@@ -237,15 +338,19 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits
     )
     died = F.timestamp_micros("died")
     ways = ("deleted_there",) if habits.moved_are_out_of_reach else ("deleted", "deleted_there")
+    if purged is not None:
+        ways = (*ways, "purged_there")
     deletions = [F.when(F.col(name) > died, F.col(name)) for name in ways]
     expires = F.timestamp_micros("expires")
-    emptied = emptied_after(F.col("target_policies"), last_sign(died, F.col("granted_there")))
+    emptied = emptied_after(F.col("target_policies"), last_sign(died, F.col("granted_there")), purges=F.lit(False))
     emptied = F.when(emptied < expires, emptied)
     joins = [
         (here, ["tenant", "queue", "message_id"]),
         (there, ["tenant", "dead_letter_queue", "message_id"]),
         (target, ["tenant", "dead_letter_queue"]),
     ]
+    if purged is not None:
+        joins.append((purged, ["tenant", "dead_letter_queue", "message_id"]))
     joined = reduce(lambda df, join: df.join(*join, "left"), joins, moved)
     return joined.select(
         *_QUEUE,
@@ -255,7 +360,7 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits
         "max_deliveries",
         "posted_at",
         died.alias("dead_lettered_at"),
-        expires.alias("expires_at"),
+        F.when(F.col("expires") < zaqar_store.NEVER, expires).alias("expires_at"),
         F.when(expires.isNotNull(), F.least(*deletions, emptied)).alias("removed_at"),  # else it left
         "event_id",
     )

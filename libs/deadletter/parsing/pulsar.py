@@ -13,6 +13,7 @@ from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 from deadletter.rules.pulsar import full_name, topic_tenant, whole_topic
+from deadletter.sqltext import sql_list
 
 SYSTEM = "pulsar"
 FIELDS = {
@@ -34,18 +35,20 @@ FIELDS = {
 } | {"raw_id": "message_id"}
 
 OPERATIONS = ("send", "receive", "acknowledge", "negative_acknowledge", "subscribe", "dead_letter")
-ON_MESSAGES = "('send', 'receive', 'acknowledge', 'negative_acknowledge', 'dead_letter')"
-BY_CONSUMERS = "('receive', 'acknowledge', 'negative_acknowledge', 'subscribe')"
+ON_MESSAGES = ("send", "receive", "acknowledge", "negative_acknowledge", "dead_letter")
+BY_CONSUMERS = ("receive", "acknowledge", "negative_acknowledge", "subscribe")
 
 RULES = ENVELOPE_RULES | {
     "unknown_operation: operation is not one of " + ", ".join(OPERATIONS): (
-        "readable AND NOT coalesce(operation IN (" + ", ".join(f"'{name}'" for name in OPERATIONS) + "), false)"
+        f"readable AND NOT coalesce(operation IN {sql_list(OPERATIONS)}, false)"
     ),
     "bad_topic: a topic is named persistent://tenant/namespace/topic": "kind IS NOT NULL AND coalesce(tenant, '') = ''",
     "no_subscription: the consumer's subscription is missing": (
-        f"kind IN {BY_CONSUMERS} AND coalesce(subscription, '') = ''"
+        f"kind IN {sql_list(BY_CONSUMERS)} AND coalesce(subscription, '') = ''"
     ),
-    "bad_message_id: a message id is ledger:entry:partition[:batch]": (f"kind IN {ON_MESSAGES} AND message_id IS NULL"),
+    "bad_message_id: a message id is ledger:entry:partition[:batch]": (
+        f"kind IN {sql_list(ON_MESSAGES)} AND message_id IS NULL"
+    ),
     "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC": (
         "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
     ),

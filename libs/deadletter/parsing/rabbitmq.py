@@ -13,6 +13,7 @@ from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 from deadletter.rules.rabbitmq import COUNTER_KINDS, EVERY, SHARED_KINDS
+from deadletter.sqltext import sql_list
 
 SYSTEM = "rabbitmq"
 FIELDS = {
@@ -47,9 +48,9 @@ KINDS = {
     "mirror_promoted": "surface = 'event_exchange' AND routing_key = 'queue.mirror.promoted'",
     "recovered": "surface = 'event_exchange' AND routing_key = 'queue.recovered'",
 }
-OF_MESSAGE = "('deliver', 'ack', 'requeue')"
+OF_MESSAGE = ("deliver", "ack", "requeue")
 OF_QUEUE = ("declare", "delete_queue", *COUNTER_KINDS)
-POLICY_KINDS = "('policy', 'operator_policy', 'policy_cleared', 'operator_policy_cleared')"
+POLICY_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared")
 
 BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|CC|BCC"
 """Headers that the broker adds or takes away: no part of the message that stays the same on its way."""
@@ -68,12 +69,13 @@ RULES = ENVELOPE_RULES | {
         "head IS NOT NULL AND kind IS NOT NULL AND kind != 'feature_flag' AND coalesce(head.vhost, '') = ''"
     ),
     "no_queue: the event names no queue": (
-        f"(kind IN {OF_MESSAGE} AND queue = '') OR (kind IN {OF_QUEUE} AND coalesce(head.name, '') = '')"
+        f"(kind IN {sql_list(OF_MESSAGE)} AND queue = '')"
+        f" OR (kind IN {sql_list(OF_QUEUE)} AND coalesce(head.name, '') = '')"
     ),
     "no_node: the event does not say which node's mirror it is about": (
         "kind IN ('mirror_synchronised', 'mirror_promoted') AND coalesce(head.node, '') = ''"
     ),
-    "no_policy_name: the policy has no name": f"kind IN {POLICY_KINDS} AND coalesce(head.name, '') = ''",
+    "no_policy_name: the policy has no name": f"kind IN {sql_list(POLICY_KINDS)} AND coalesce(head.name, '') = ''",
     "bad_pattern: the policy's pattern is missing": (
         "kind IN ('policy', 'operator_policy') AND head IS NOT NULL AND head.pattern IS NULL"
     ),
@@ -204,10 +206,20 @@ def _facts() -> str:
 def argument(name: str, source: str = "head.arguments") -> str:
     r"""SQL for one queue argument among Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``.
 
-    An empty text counts as given, as the default exchange's name: Erlang writes it ``<<>>``.
+    A text is ``<<"orders">>``, or its bytes where one of them is no printable character of Latin-1: the name ``Ö`` is
+    ``<<195,150>>``. An empty text counts as given, as the default exchange's name: it is ``<<>>``.
     """
-    pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(?:<<"?)?(.*?)(?:"?>>)?\\}}$'
-    return f"regexp_extract(get(filter({source}, a -> a RLIKE '{pattern}'), 0), '{pattern}', 1)"
+    pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(.*)\\}}$'
+    terms = f"transform(filter({source}, a -> a RLIKE '{pattern}'), a -> regexp_extract(a, '{pattern}', 1))"
+    return f"get(transform({terms}, term -> {_VALUE}), 0)"
+
+
+_BYTES = "transform(regexp_extract_all(term, '[0-9]+', 0), byte -> lpad(hex(try_cast(byte AS int)), 2, '0'))"
+_VALUE = (
+    rf"""CASE WHEN term RLIKE '^<<".*">>$' THEN regexp_replace(substr(term, 4, length(term) - 6), r'\\(["\\])', '$1')"""
+    f" WHEN term RLIKE '^<<[0-9,]*>>$' THEN try_validate_utf8(CAST(unhex(array_join({_BYTES}, '')) AS string))"
+    " ELSE term END"
+)
 
 
 def setting(name: str) -> str:
@@ -216,11 +228,17 @@ def setting(name: str) -> str:
     return f"CASE WHEN startswith(head.definition, '{{') THEN {table}['{name}'] ELSE {argument(name, terms)} END"
 
 
+# null where the arguments leave a classic queue's mode to the policies
 _QUEUE_TYPE = (
     f"CASE WHEN head.type = 'rabbit_quorum_queue' OR {argument('x-queue-type')} = 'quorum' THEN 'quorum'"
     f" WHEN {argument('x-queue-mode')} = 'lazy' THEN 'lazy'"
-    f" WHEN {argument('x-queue-type')} = 'stream' THEN 'stream' ELSE 'classic' END"
+    f" WHEN {argument('x-queue-type')} = 'stream' THEN 'stream'"
+    f" WHEN {argument('x-queue-mode')} IS NOT NULL THEN 'classic' END"
 )
+
+
+def _ttl(milliseconds: str) -> str:
+    return seconds(f"try_cast({milliseconds} AS bigint) DIV 1000")
 
 
 def _vhost_policies(parsed: DataFrame) -> DataFrame:
@@ -240,10 +258,12 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
             "kind": "kind",
             "max_deliveries": f"CASE WHEN NOT startswith({limit}, '-') THEN try_cast({limit} AS bigint) END",
             "dead_letter_queue": f"CASE WHEN {exchange} IS NOT NULL THEN nullif({target}, '') END",
+            "default_ttl": _ttl(setting("message-ttl")),
             "default_delay": "0L",
             "attributes": (
                 "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', head.priority, "
-                "'apply-to', head.`apply-to`, 'definition', head.definition))"
+                "'apply-to', head.`apply-to`, 'definition', head.definition, "
+                f"'queue-mode', {setting('queue-mode')}))"
             ),
         },
     )
@@ -267,11 +287,11 @@ def facts(parsed: DataFrame) -> Facts:
             "max_deliveries": f"CASE WHEN kind = 'declare' AND NOT startswith({limit}, '-') "
             f"THEN try_cast({limit} AS bigint) END",
             "dead_letter_queue": f"CASE WHEN kind = 'declare' AND {exchange} IS NOT NULL THEN nullif({target}, '') END",
-            "default_ttl": f"CASE WHEN kind = 'declare' THEN {seconds(f'try_cast({ttl} AS bigint) DIV 1000')} END",
+            "default_ttl": f"CASE WHEN kind = 'declare' THEN {_ttl(ttl)} END",
             "default_delay": "0L",
             "attributes": (
                 f"to_json(named_struct('type', head.type, 'arguments', head.arguments, 'queue_type', {_QUEUE_TYPE}, "
-                f"'node', CASE WHEN kind IN {COUNTER_KINDS} THEN head.node END))"
+                f"'node', CASE WHEN kind IN {sql_list(COUNTER_KINDS)} THEN head.node END))"
             ),
         },
     ).unionByName(_vhost_policies(parsed))

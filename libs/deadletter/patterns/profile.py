@@ -43,7 +43,10 @@ def _facts_of_leaf(leaf: Column) -> Column:
 
 
 def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> DataFrame:
-    """What is usual among healthy messages, see :func:`profile_of`; ``by`` names the columns of the queue."""
+    """What is usual among healthy messages, see :func:`profile_of`; ``by`` names the columns of the queue.
+
+    For payloads that are at hand, as tests have them: a run keeps the counts, see :mod:`deadletter.gold.profile`.
+    """
     told = healthy.select(*by, F.explode(facts(F.col(payload_col))).alias("fact"))
     return profile_of(told.groupBy(*by, "fact.what", "fact.path", "fact.word").agg(F.count(F.lit(1)).alias("n")), by)
 

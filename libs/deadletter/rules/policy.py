@@ -101,11 +101,15 @@ def last_sign(posted: Column, deliveries: Column) -> Column:
     return F.greatest(posted, F.try_element_at(deliveries, F.lit(-1))["time"])
 
 
-def emptied_after(policies: Column, time: Column) -> Column:
+def emptied_after(policies: Column, time: Column, purges: Column | None = None) -> Column:
     """When the queue was first purged or deleted after ``time``; null if never.
 
-    For a message ``time`` is its :func:`last_sign`, not its post: a purge before that did not remove it, as Zaqar's
-    purges spare what is claimed.
+    ``purges``: whether a purge empties the queue. Zaqar's does not, see :func:`deadletter.rules.zaqar_replay.purge`;
+    the others' do. For a message ``time`` is its :func:`last_sign`, not its post.
     """
-    later = F.filter(policies, lambda p: (p["valid_from"] > time) & p["kind"].isin("purged", "deleted"))
+    purges = F.lit(True) if purges is None else purges
+    later = F.filter(
+        policies,
+        lambda p: (p["valid_from"] > time) & ((p["kind"] == "deleted") | ((p["kind"] == "purged") & purges)),
+    )
     return F.get(later, F.lit(0))["valid_from"]

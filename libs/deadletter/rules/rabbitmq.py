@@ -11,7 +11,7 @@ COUNTER_KINDS = ("mirror_synchronised", "mirror_promoted", "recovered")
 """Kinds of ``silver.queue_policies`` that change no policy, but what a classic queue remembers of its deliveries."""
 EVERY = "*"
 """The ``queue`` of such a row; also the ``tenant`` of what holds for the whole broker."""
-CHANGE = "struct<name:string,pattern:string,priority:bigint,`apply-to`:string>"
+CHANGE = "struct<name:string,pattern:string,priority:bigint,`apply-to`:string,`queue-mode`:string>"
 
 
 def change() -> Column:
@@ -23,28 +23,31 @@ def change() -> Column:
         "kind",
         "max_deliveries",
         "dead_letter_queue",
+        "default_ttl",
         told["name"].alias("name"),
         told["pattern"].alias("pattern"),
         F.coalesce(told["priority"], F.lit(0)).alias("priority"),
         F.coalesce(told["apply-to"], F.lit("all")).alias("apply_to"),
+        told["queue-mode"].alias("queue_mode"),
     )
 
 
 def best_policy(changes: Column, family: str, queue: Column, time: Column, queue_type: Column) -> Column:
     """The one of a ``family`` of policies (``policy`` or ``operator_policy``) that holds for ``queue``, as
-    ``struct<priority, limit, dead_letter_queue>``.
+    ``struct<priority, limit, dead_letter_queue, ttl, queue_mode>``.
 
     Of the policies that are set at ``time`` and whose regular expression matches the queue's name, the one of
     the highest priority applies, and only that one (RabbitMQ, policies); its limit is null where it sets none. A policy
-    may be for queues of one ``queue_type`` only.
+    may be for queues of one ``queue_type`` only. A broker tells that an operator policy was set as if it were a policy,
+    so what clears one clears the policy of its name, unless an operator policy of that name was set as such before.
 
     >>> row = spark.sql('''SELECT timestamp'2026-11-20 12:00:00' AS now, array(
     ...     named_struct('valid_from', timestamp'2026-11-20 10:00:00', 'event_id', 'a', 'kind', 'policy',
-    ...         'max_deliveries', 10L, 'dead_letter_queue', 'dead', 'name', 'all', 'pattern', '.*', 'priority', 0L,
-    ...         'apply_to', 'queues'),
+    ...         'max_deliveries', 10L, 'dead_letter_queue', 'dead', 'default_ttl', 60L, 'name', 'all', 'pattern', '.*',
+    ...         'priority', 0L, 'apply_to', 'queues', 'queue_mode', NULL),
     ...     named_struct('valid_from', timestamp'2026-11-20 11:00:00', 'event_id', 'b', 'kind', 'policy',
-    ...         'max_deliveries', 3L, 'dead_letter_queue', NULL, 'name', 'mine', 'pattern', '^ord', 'priority', 5L,
-    ...         'apply_to', 'all')
+    ...         'max_deliveries', 3L, 'dead_letter_queue', NULL, 'default_ttl', NULL, 'name', 'mine', 'pattern', '^ord',
+    ...         'priority', 5L, 'apply_to', 'all', 'queue_mode', 'lazy')
     ... ) AS changes, explode(array('orders', 'audit')) AS queue''')
     >>> best = best_policy(F.col("changes"), "policy", F.col("queue"), F.col("now"), F.lit("quorum"))
     >>> row.select("queue", best["limit"], best["dead_letter_queue"]).toDF("queue", "limit", "target").show()
@@ -60,7 +63,8 @@ def best_policy(changes: Column, family: str, queue: Column, time: Column, queue
         .when(queue_type == "quorum", "quorum_queues")
         .otherwise("classic_queues")
     )
-    told = F.filter(changes, lambda c: c["kind"].isin(family, f"{family}_cleared") & (c["valid_from"] <= time))
+    of_family = F.filter(changes, lambda c: (c["kind"] == family) | _clears(c, family, changes))
+    told = F.filter(of_family, lambda c: c["valid_from"] <= time)
     held = F.filter(
         told,
         lambda c: (
@@ -73,9 +77,26 @@ def best_policy(changes: Column, family: str, queue: Column, time: Column, queue
     return F.array_max(F.transform(held, _rank))
 
 
+def _clears(change: Column, family: str, changes: Column) -> Column:
+    """Whether ``change`` clears a policy of the ``family``."""
+    own = change["kind"] == f"{family}_cleared"
+    if family == "operator_policy":
+        return own
+    as_such = F.exists(
+        changes,
+        lambda c: (c["kind"] == "operator_policy") & (c["name"] == change["name"]) & (_moment(c) < _moment(change)),
+    )
+    return own | ((change["kind"] == "operator_policy_cleared") & ~as_such)
+
+
 def _rank(change: Column) -> Column:
-    target = change["dead_letter_queue"].alias("dead_letter_queue")
-    return F.struct(change["priority"].alias("priority"), change["max_deliveries"].alias("limit"), target)
+    return F.struct(
+        change["priority"].alias("priority"),
+        change["max_deliveries"].alias("limit"),
+        change["dead_letter_queue"].alias("dead_letter_queue"),
+        change["default_ttl"].alias("ttl"),
+        change["queue_mode"].alias("queue_mode"),
+    )
 
 
 def counts_deliveries(queue_type: Column, flag: Column, time: Column) -> Column:
@@ -102,7 +123,8 @@ def effective_history(policies: Column, changes: Column, flag: Column, queue: Co
 
     Delivery limits, proposed changes 1 to 3: a limit comes from a policy, an operator policy or the argument
     ``x-delivery-limit``; RabbitMQ's documentation lets the lowest win. ``flag`` is as in
-    :func:`counts_deliveries`, as ``struct<valid_from, event_id>``.
+    :func:`counts_deliveries`, as ``struct<valid_from, event_id>``. Of the TTLs the least holds too; a queue's mode is
+    its argument's, else its policy's.
     """
     steps = F.concat(*[F.transform(part, _moment) for part in (policies, changes, F.array_compact(F.array(flag)))])
     rows = F.transform(F.array_sort(F.array_distinct(steps)), lambda at: _in_force(policies, changes, flag, queue, at))
@@ -122,7 +144,9 @@ def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at
         best_policy(changes, family, queue, at["time"], held["queue_type"]) for family in ("policy", "operator_policy")
     )
     limit = F.least(held["max_deliveries"], best["limit"], operator["limit"])
-    counted = (held["kind"] != "deleted") & counts_deliveries(held["queue_type"], flag["valid_from"], at["time"])
+    by_policy = F.when(best["queue_mode"] == "lazy", "lazy").otherwise("classic")
+    queue_type = F.when(held["kind"].isNotNull(), F.coalesce(held["queue_type"], by_policy))
+    counted = (held["kind"] != "deleted") & counts_deliveries(queue_type, flag["valid_from"], at["time"])
     target = F.when(held["kind"] != "deleted", F.coalesce(held["dead_letter_queue"], best["dead_letter_queue"]))
     step = F.struct(
         at["time"].alias("valid_from"),
@@ -130,7 +154,10 @@ def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at
         F.coalesce(own["kind"], F.lit("updated")).alias("kind"),
         F.when(counted, limit).alias("max_deliveries"),
         target.alias("dead_letter_queue"),
-        *[held[name].alias(name) for name in ("dead_letter_ttl", "default_ttl", "default_delay", "queue_type")],
+        held["dead_letter_ttl"].alias("dead_letter_ttl"),
+        F.least(held["default_ttl"], best["ttl"], operator["ttl"]).alias("default_ttl"),
+        held["default_delay"].alias("default_delay"),
+        queue_type.alias("queue_type"),
         F.when((held["kind"] != "deleted") & ~counted, limit).alias("ignored_limit"),
         F.coalesce(counted, F.lit(False)).alias("counts"),
         own["node"].alias("node"),

@@ -8,8 +8,6 @@ from pyspark.sql import functions as F
 from deadletter.rules.policy import policy_at
 from deadletter.rules.rabbitmq import COUNTER_KINDS
 
-SECOND = "INTERVAL 1 SECOND"
-"""``x-death`` has whole seconds: what happens in a death's own second may be before it."""
 STEP = "struct<time:timestamp,kind:string,node:string,broker_count:bigint>"
 SAVED = "array<struct<node:string,count:bigint>>"
 

@@ -1,58 +1,66 @@
 """Zaqar's silent move: which claim attempt moved which message to the dead letter queue.
 
-No event tells it. Plain Python on one queue at a time, or on all of a project where a dead letter queue has one of its
-own: an attempt's free places depend on the attempts before it. Times are microseconds since 1970.
+No event tells it, nor what a purge spared. Plain Python on one queue at a time, or on all of a project where a dead
+letter queue has one of its own or was purged: an attempt's free places depend on the attempts before it. Times are
+microseconds since 1970.
 """
 
 from __future__ import annotations
 
 import copy
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from deadletter.rules.zaqar_store import Habits, StoredMessage, claim_events
 
-_TERM = "struct<time:bigint,ttl:bigint,grace:bigint>"
-MESSAGE_INPUT = {
-    "tenant": "string",
-    "scope": "string",
-    "queue": "string",
-    "message_id": "string",
-    "place": "string",
-    "posted": "bigint",
-    "came": "boolean",
-    "ttl": "bigint",
-    "delay": "bigint",
-    "settled": "bigint",
-    "counted": "array<bigint>",
-    "granted": "array<string>",
-    "claims": f"array<struct<claim_id:string,claimed:{_TERM},renewals:array<{_TERM}>,released:struct<time:bigint>>>",
-}
-"""A message that reached a limit: its place in the queue (an ordering text), life, claims that counted, attempts
-that were granted it, and every claim that ever took it. ``scope`` is what is replayed together; ``came``: no post to
-this queue was seen."""
-ATTEMPT_INPUT = {
-    "tenant": "string",
-    "scope": "string",
-    "queue": "string",
-    "event_id": "string",
-    "time": "bigint",
-    "limit": "bigint",
-    "granted": "bigint",
-    "first_granted": "string",
-    "claim_id": "string",
-    "ttl": "bigint",
-    "grace": "bigint",
-    "max_deliveries": "bigint",
-    "dead_letter_queue": "string",
-    "dead_letter_ttl": "bigint",
-    "renewals": f"array<{_TERM}>",
-    "released": "struct<time:bigint>",
-    "emptied": "array<bigint>",
-}
+MESSAGE_INPUT = (
+    "tenant",
+    "scope",
+    "queue",
+    "message_id",
+    "place",
+    "posted",
+    "came",
+    "last",
+    "ttl",
+    "delay",
+    "settled",
+    "counted",
+    "granted",
+    "claims",
+)
+"""A message that reached a limit, or that a purge may have met: its place in the queue (an ordering text), when it was
+posted and last granted here, ``ttl`` (null where no post was seen), the times of the claims that ``counted``, the
+events of the attempts that were ``granted`` it, and every claim that ever took it: ``claim_id, claimed, renewals,
+released``, where a claim and a renewal have ``time, ttl, grace`` and a release has ``time``. ``scope`` is what is
+replayed together; ``came``: no post to this queue was seen."""
+ATTEMPT_INPUT = (
+    "tenant",
+    "scope",
+    "queue",
+    "event_id",
+    "time",
+    "purges",
+    "limit",
+    "granted",
+    "first_granted",
+    "claim_id",
+    "ttl",
+    "grace",
+    "max_deliveries",
+    "dead_letter_queue",
+    "dead_letter_ttl",
+    "renewals",
+    "released",
+    "emptied",
+)
 """A claim attempt made while claims count: what it asked for and got, the place of the first message it was
-granted, the policy then in force, what became of its claim, and when its queue was purged or deleted."""
+granted, the policy then in force, what became of its claim (as in :data:`MESSAGE_INPUT`), and when its queue was
+deleted. Or, with ``purges``, a purge: it has a limit only while claims count."""
+POP = 100
+"""How many messages a purge pops at once."""
 LAST_ID = "\U0010ffff"
 """Behind every message id."""
 MOVE_OUTPUT = {
@@ -65,7 +73,10 @@ MOVE_OUTPUT = {
     "claim_count": "bigint",
     "max_deliveries": "bigint",
     "expires": "bigint",
+    "purged": "bigint",
 }
+"""A death, or with ``purged`` the removal by a purge. ``expires`` is null where the dead letter moved on, and
+:data:`~deadletter.rules.zaqar_store.NEVER` where nothing tells it."""
 
 
 @dataclass(eq=False)
@@ -126,18 +137,34 @@ class Candidate:
         return sorted(self.row["counted"])[lowest_limit - 1] if lowest_limit else self.row["posted"]
 
     def is_gone(self, attempt: dict) -> bool:
-        """Whether it was deleted at the attempt's time or before, or its queue was emptied since it was moved here."""
+        """Whether it was deleted at the attempt's time or before, or its queue was since it was moved here."""
         settled = self.row["settled"] is not None and self.row["settled"] <= attempt["time"]
         return settled or any(
             self.earlier[-1]["died"] < emptied <= attempt["time"] for emptied in attempt["emptied"] if self.earlier
         )
 
+    @property
+    def here_since(self) -> int:
+        """When it came to its queue."""
+        return self.earlier[-1]["died"] if self.earlier else self.row["posted"]
+
+    def is_met(self, purge: dict) -> bool:
+        """Whether a purge finds it in the queue. A later claim there proves that the purge let it be."""
+        time = purge["time"]
+        if self.has_left or time <= max(self.here_since, self.row["last"]) or self.is_gone(purge):
+            return False
+        self.advance(time)
+        return self.stored.lives(time)
+
+    def removal(self, time: int) -> dict:
+        """The row of :data:`MOVE_OUTPUT` that tells its removal by a purge."""
+        return {name: self.row[name] for name in ("tenant", "queue", "message_id")} | {"purged": time}
+
     def is_exhausted(self, attempt: dict) -> bool:
         """Posted, not granted in the attempt, and at its limit (document, 4.3)."""
         time = attempt["time"]
-        here_since = self.earlier[-1]["died"] if self.earlier else self.row["posted"]
         return (
-            here_since < time
+            self.here_since < time
             and attempt["event_id"] not in self.row["granted"]
             and self.counted(time) >= attempt["max_deliveries"]
         )
@@ -247,34 +274,95 @@ class Waiting:
                 insort(self.awake, candidate, key=_place)
 
 
+def purge(
+    lying: Iterable[Candidate], attempt: dict, habits: Habits
+) -> tuple[list[tuple[Candidate, dict]], list[Candidate]]:
+    """The messages that a purge moves, of those ``lying`` in its queue, each with the pop that does, and those that it
+    removes.
+
+    The server pops, :data:`POP` at a time, until a pop returns nothing. What a claim holds is spared; where a pop is a
+    claim, so is what is delayed, and what is exhausted is moved and not returned. Where a scan takes all behind the
+    first message it takes, only what lies before the first free message is spared.
+    """
+    time = attempt["time"]
+    met = sorted((candidate for candidate in lying if candidate.is_met(attempt)), key=_place)
+    if not habits.pop_claims:
+        return [], [candidate for candidate in met if not candidate.stored.is_claimed(time)]
+    if not habits.scan_takes_followers:
+        met = [candidate for candidate in met if candidate.stored.is_free(time)]
+    limited, moved, removed, at = attempt["max_deliveries"] is not None, [], [], 0
+    while at < len(met):
+        if not met[at].stored.is_free(time):
+            at += 1
+            continue
+        taken, at = met[at : at + POP], at + POP
+        exhausted = [candidate for candidate in taken if limited and candidate.is_exhausted(attempt)]
+        popped = [candidate for candidate in taken if candidate not in exhausted]
+        pop = attempt | {"released": {"time": time} if popped else None}
+        moved += [(candidate, pop) for candidate in exhausted]
+        removed += popped
+        if not popped:
+            break
+    return moved, removed
+
+
 def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[dict]:
-    """The messages of one scope that its claim attempts moved, each with when, why and until when.
+    """What the claim attempts and purges of one scope did, as rows of :data:`MOVE_OUTPUT`: the messages that were
+    moved, each with when, why and until when, and those that a purge removed.
 
     ``messages`` are rows of :data:`MESSAGE_INPUT` that reach the lowest limit of their queue's ``attempts`` at some
-    time, ``attempts`` rows of :data:`ATTEMPT_INPUT`. What was moved to a queue with a limit of its own is a message
-    there, with the count it has; its row there says what became of it.
+    time, and in a queue with a purge all that it can have met; ``attempts`` are rows of :data:`ATTEMPT_INPUT`. What was
+    moved to a queue with a limit or a purge of its own is a message there, with the count it has; its row there says
+    what became of it.
     """
     lowest = _lowest_limits(attempts)
     there = {(row["queue"], row["message_id"]): row for row in messages}
     coming = _coming(messages, lowest, habits)
     unexplained = {(one.row["queue"], one.row["message_id"]): one for *_, one in coming}
     waiting = {queue: Waiting(limit) for queue, limit in lowest.items()}
-    dead, died_in = [], set()
+    lying = _lying(messages, unexplained, {attempt["queue"] for attempt in attempts if attempt["purges"]}, habits)
+    told, died_in = [], set()
     for attempt in sorted(attempts, key=lambda row: (row["time"], row["event_id"])):
         while coming and coming[-1][0] < attempt["time"]:
             _, _, candidate = coming.pop()
             if not candidate.has_left:
                 waiting[candidate.row["queue"]].add(candidate)
-        for candidate in waiting[attempt["queue"]].moved_by(attempt, habits):
-            death, again = _death(candidate, attempt, there)
-            dead.append(death)
+        here = waiting.get(attempt["queue"])
+        if attempt["purges"]:
+            moved, removed = purge(lying[attempt["queue"]].values(), attempt, habits)
+            told += [one.removal(attempt["time"]) for one in removed if one.stored.gone_at > attempt["time"]]
+            for candidate in [*removed, *(candidate for candidate, _ in moved)]:
+                candidate.has_left = True
+                if here:
+                    here.remove(candidate)
+        else:
+            moved = [(candidate, attempt) for candidate in here.moved_by(attempt, habits)]
+        for candidate, by in moved:
+            death, again = _death(candidate, by, there)
+            told.append(death)
             died_in.add((death["queue"], death["message_id"]))
             queue, message_id = again.row["queue"], again.row["message_id"]
-            if queue in lowest and (queue, message_id) not in died_in:
+            if (queue, message_id) in died_in:
+                continue
+            if queue in lowest:
                 if instead := unexplained.get((queue, message_id)):  # now its way there is known
                     waiting[queue].remove(instead)
                 waiting[queue].add(again)
-    return dead
+            if queue in lying:
+                lying[queue][message_id] = again
+    return told
+
+
+def _lying(
+    messages: list[dict], coming: dict[tuple[str, str], Candidate], queues: set[str], habits: Habits
+) -> dict[str, dict[str, Candidate]]:
+    """All messages of these ``queues`` by their ids, those that are ``coming`` among them."""
+    lying: dict[str, dict[str, Candidate]] = {queue: {} for queue in queues}
+    for row in messages:
+        queue, message_id = row["queue"], row["message_id"]
+        if queue in lying:
+            lying[queue][message_id] = coming.get((queue, message_id)) or Candidate.of(row, habits)
+    return lying
 
 
 def _place(candidate: Candidate) -> tuple[str, str]:
@@ -291,7 +379,7 @@ def _remove(candidates: list[Candidate], candidate: Candidate) -> None:
 def _lowest_limits(attempts: list[dict]) -> dict[str, int]:
     """The lowest limit of each queue's attempts."""
     lowest: dict[str, int] = {}
-    for attempt in attempts:
+    for attempt in [attempt for attempt in attempts if not attempt["purges"]]:
         queue, limit = attempt["queue"], attempt["max_deliveries"]
         lowest[queue] = min(lowest.get(queue, limit), limit)
     return lowest
@@ -358,6 +446,7 @@ def _moved_to(attempt: dict, candidate: Candidate, row: dict | None) -> Candidat
     events = candidate.events[candidate.next_event :] + [
         (at, kind, claim["claim_id"], step) for at, kind, step in later
     ]
-    fate = {name: row[name] if row else [] for name in ("counted", "granted")} | {"settled": row and row["settled"]}
+    none = {"counted": [], "granted": [], "settled": None, "last": 0}
+    fate = {name: row[name] for name in none} if row else none
     here = candidate.row | fate | {"queue": attempt["dead_letter_queue"]}
     return Candidate(here, candidate.stored, sorted(events, key=lambda e: (e[0], e[1], e[2] or "")))

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 SECOND = 1_000_000
+NEVER = 1 << 62
+"""Behind every time."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,14 @@ def claim_events(claim: dict, habits: Habits) -> Iterator[tuple[int, str, dict]]
 
 @dataclass
 class StoredMessage:
-    """A message's record in the store, as its claims leave it."""
+    """A message's record in the store, as its claims leave it.
+
+    :func:`deadletter.gold.status.lifetime` holds the same rules for Spark: both change together.
+    """
 
     posted: int
-    ttl: int
+    ttl: int | None
+    """None where nobody saw the post: the message is there until something else is known."""
     delay: int
     habits: Habits
     claim_id: str | None = None
@@ -97,8 +103,8 @@ class StoredMessage:
     vanishes: int = field(init=False)
 
     def __post_init__(self):
-        self.expires = seconds(self.posted) + self.ttl * SECOND
-        self.vanishes = self.posted + self.ttl * SECOND
+        self.expires = NEVER if self.ttl is None else seconds(self.posted) + self.ttl * SECOND
+        self.vanishes = NEVER if self.ttl is None else self.posted + self.ttl * SECOND
 
     def lives(self, time: int) -> bool:
         """Whether a scan at ``time`` still finds the message."""
@@ -107,6 +113,10 @@ class StoredMessage:
     def is_free(self, time: int) -> bool:
         """Whether no running claim holds it and its delay is over."""
         return self.held_until <= seconds(time)
+
+    def is_claimed(self, time: int) -> bool:
+        """Whether a running claim holds it."""
+        return self.claim_id is not None and seconds(time) < self.claim_end
 
     @property
     def held_until(self) -> int:
@@ -141,7 +151,7 @@ class StoredMessage:
             self.counted_from = time
 
     def _restart(self, time: int) -> None:
-        if self.habits.lifetime_restarts and self.lives(time):
+        if self.habits.lifetime_restarts and self.ttl is not None and self.lives(time):
             self.vanishes = time + self.ttl * SECOND
 
     def move(self, time: int, dead_letter_ttl: int | None) -> None:

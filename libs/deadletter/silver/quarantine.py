@@ -34,9 +34,9 @@ def waiting() -> Column:
     return ~F.col("decision").eqNullSafe(DISCARDED)
 
 
-def code(reason: str = "reason") -> Column:
-    """The code of a reason, e.g. ``bad_ttl`` of ``bad_ttl: a TTL is a whole number``."""
-    return F.substring_index(reason, ": ", 1)
+def code() -> Column:
+    """The code of a ``reason``, e.g. ``bad_ttl`` of ``bad_ttl: a TTL is a whole number``."""
+    return F.substring_index("reason", ": ", 1)
 
 
 def by_reason(events: DataFrame) -> DataFrame:

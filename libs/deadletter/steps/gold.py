@@ -172,7 +172,7 @@ def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Tabl
         {
             # policies are those of all queues
             tables.DISCREPANCIES: lambda: discrepancies(facts, deaths, run.habits).where(run.scope.inside),
-            tables.QUEUE_HEALTH: partial(queue_health, facts, deaths),
+            tables.QUEUE_HEALTH: partial(queue_health, facts, deaths, run.habits),
             tables.DELIVERY_SURVIVAL: partial(delivery_survival, facts, deaths),
         },
     )

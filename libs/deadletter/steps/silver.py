@@ -15,7 +15,7 @@ from deadletter.errors import GateError
 from deadletter.gates.gate import Gate
 from deadletter.gates.refused import refused
 from deadletter.gates.suites import suite_of
-from deadletter.lake import Lake, Progress, from_micros
+from deadletter.lake import Lake, Progress
 from deadletter.parallel import together
 from deadletter.parsing import brokers
 from deadletter.parsing.facts import Facts
@@ -28,9 +28,11 @@ from deadletter.sqltext import MOST, of_queues
 from deadletter.steps.quality import stage_all
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import QUEUE, Table
+from deadletter.times import from_micros
 
 Settle = Callable[[DataFrame, datetime | None], None]
-"""Writes the rows of ``silver.quarantine`` after all facts are merged; also gets the latest time of a good event."""
+"""Writes the rows of ``silver.quarantine`` after all facts are merged; also gets ``latest``, the latest time of a good
+event."""
 
 
 def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
@@ -87,8 +89,8 @@ def merge_events(
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
-    settle_latest = settle and (lambda refused: settle(refused, latest))
-    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settle_latest)
+    settled = partial(settle, latest=latest) if settle else None
+    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled)
     return latest
 
 
@@ -131,7 +133,7 @@ def _merge_facts(
     facts: Facts,
     raw_events: DataFrame,
     refusals: list[DataFrame],
-    settle: Callable[[DataFrame], None] | None = None,
+    write_quarantine: Callable[[DataFrame], None] | None,
 ) -> int:
     """Judge all batches, then merge their good rows; the events behind the others go to quarantine. Returns how many
     these are."""
@@ -157,9 +159,9 @@ def _merge_facts(
     lake.append(changes, tables.QUEUE_CHANGES)
     queues = literal_queues(changes)
     merges = [partial(_merge_batch, lake, table, batch, queues) for table, batch in good.items()]
-    together(merges if settle else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
-    if settle:  # only now: a killed release must leave its events in quarantine
-        settle(quarantine)
+    together(merges if write_quarantine else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
+    if write_quarantine:  # only now: a killed release must leave its events in quarantine
+        write_quarantine(quarantine)
     return behind
 
 

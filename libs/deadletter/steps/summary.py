@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyspark.sql import functions as F
 
@@ -42,16 +42,3 @@ class Summary:
             [lake.read(tables.MESSAGE_STATE).count, lake.read(tables.POISON_PATTERNS).count, counted.collect]
         )
         self.dead_letters = [row.asDict() for row in rows]
-
-
-def utc(text: str) -> datetime:
-    """An ISO 8601 time in UTC; one without an offset is taken as UTC. ``ValueError`` where it is none.
-
-    >>> utc("2026-11-20T21:00:00+01:00").isoformat()
-    '2026-11-20T20:00:00+00:00'
-    """
-    time = datetime.fromisoformat(text)
-    try:
-        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-    except OverflowError:
-        raise ValueError(f"{text} is before the year 1 or after 9999 in UTC") from None

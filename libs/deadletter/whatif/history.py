@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.at_risk import counts_as_done, waiting
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.survival import outcome
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY
 
@@ -54,13 +55,8 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     """
     chosen = choice.condition()
     died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id")
-    outcome = (
-        F.when(F.col("dead_lettered_at").isNotNull(), "dead_lettered")
-        .when(F.col("settled").isNotNull(), "settled")
-        .otherwise("unknown")
-    )
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
-    still = waiting(replace(facts, state=delivered), dead, habits).where(~counts_as_done())
+    still = waiting(facts, dead, habits, delivered).where(~counts_as_done())
     return (
         delivered.join(died, list(MESSAGE_KEY), "left")
         .join(still.select(*MESSAGE_KEY, F.lit(True).alias("is_open")), list(MESSAGE_KEY), "left")
@@ -69,7 +65,7 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
             "posted",
             F.transform("deliveries", lambda d: d["time"]).alias("times"),
             F.size("deliveries").cast("bigint").alias("deliveries"),
-            outcome.alias("outcome"),
+            outcome(F.col("dead_lettered_at").isNotNull()).alias("outcome"),
             F.coalesce("is_open", F.lit(False)).alias("is_open"),
             F.col("settled.time").alias("settled_at"),
             "dead_lettered_at",

@@ -1,0 +1,57 @@
+"""What one message is like, as far as that may set it apart from others: who had it, and where it says it is from."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.tables import DEAD_LETTERS, TRAITS
+
+FIELDS = "(?i)(^|_)(version|host|hostname|node|server|instance|region|zone|app|client|agent|release|build)$"
+"""Names of payload fields that say where a message comes from or who made it."""
+PEOPLE = ("consumer", "producer")
+LONGEST = 64
+"""Characters of a field's value that is kept."""
+
+
+def with_traits(dead: DataFrame) -> DataFrame:
+    """Add what may set a dead letter apart: who received and posted it, if it was delivered at all, as all delivered
+    messages are what it is compared with; and where its payload says it is from."""
+    delivered = F.size("deliveries") > 0
+    who = F.when(delivered, people(last_consumer(F.col("deliveries")), F.col("producer"))).otherwise(
+        F.array().cast(TRAITS)
+    )
+    traits = F.concat(who, payload_fields(F.col("payload")))
+    return dead.withColumn("traits", traits).select(*DEAD_LETTERS.column_names)
+
+
+def last_consumer(deliveries: Column) -> Column:
+    """Who received a message last."""
+    return F.try_element_at(deliveries, F.lit(-1))["consumer"]
+
+
+def people(consumer: Column, producer: Column) -> Column:
+    """Who received a message last and who posted it, as far as that is told: ``array<struct<what, value>>``."""
+    who = (consumer, producer)
+    traits = [F.struct(F.lit(what).alias("what"), one.alias("value")) for what, one in zip(PEOPLE, who, strict=True)]
+    return F.filter(F.array(*traits), lambda trait: trait["value"].isNotNull())
+
+
+def payload_fields(payload: Column) -> Column:
+    """Short top-level values of fields called like :data:`FIELDS`: ``array<struct<what, value>>``, sorted.
+
+    >>> df = spark.createDataFrame([('{"schema_version": 3, "host": "web-1", "id": 7}',), ("no JSON",)], "p STRING")
+    >>> [[tuple(trait) for trait in row[0]] for row in df.select(payload_fields(F.col("p"))).collect()]
+    [[('host', 'web-1'), ('schema_version', '3')], []]
+    """
+    root = F.try_variant_get(F.try_parse_json(payload), "$", "map<string,variant>")
+    entries = F.filter(
+        F.map_entries(root), lambda e: e["key"].rlike(FIELDS) & ~F.schema_of_variant(e["value"]).rlike("^(OBJ|ARR)")
+    )
+    traits = F.transform(
+        entries,
+        lambda e: F.struct(e["key"].alias("what"), F.try_variant_get(e["value"], "$", "string").alias("value")),
+    )
+    short = F.filter(traits, lambda t: F.length(t["value"]) <= LONGEST)
+    # an object parsed to a map comes in no order that is promised
+    return F.coalesce(F.array_sort(short), F.array().cast(TRAITS))
