@@ -17,7 +17,7 @@ from deadletter.lake import Lake
 from deadletter.session import get_spark
 
 EXPECTATIONS = Path(__file__).parent.parent / "expectations"
-PARAMETERS = {"fresh_after": "1970-01-01T00:00:00", "as_of": "2999-01-01T00:00:00"}
+PARAMETERS = {"as_of": "2999-01-01T00:00:00"}
 
 
 def suites(lake):

@@ -14,10 +14,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
     given = parser.parse_args(arguments)
     lake, summary = Lake(get_spark(), given.lake), Summary()
-    with gated(lake) as gate:
-        silver.merge(lake, gate, summary)
-    summary.warnings += gate.warnings
-    print(summary)
+    try:
+        with gated(lake) as gate:
+            silver.merge(lake, gate, summary)
+        summary.warnings += gate.warnings
+    finally:
+        print(summary)
 
 
 if __name__ == "__main__":

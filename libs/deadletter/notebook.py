@@ -112,7 +112,7 @@ def execute(path: str | Path) -> list[Cell]:
             except DeadletterError:
                 raise
             except Exception as error:
-                raise DeadletterError(f"{name}: {type(error).__name__}: {error}") from error
+                raise DeadletterError(f"{name}: {type(error).__name__}: {first_line(error)}") from error
     return done
 
 

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError
+from deadletter.gates.sql import name as quoted
 from deadletter.notebook import Cell, execute
 from deadletter.report import queries
-from deadletter.report.page import NOTHING, chart, cut_note, table
+from deadletter.report.page import NOTHING, chart, first_rows
 
 MOST_ROWS = 50
 NESTED = ("struct<", "array<", "map<")
@@ -57,13 +58,14 @@ def _shown(value: object) -> str:
     if isinstance(value, go.Figure):
         return chart([{}], lambda _: value) if value.data else NOTHING
     if isinstance(value, DataFrame):
-        rows = _rows(value)
-        return table(rows, value.columns) + cut_note(rows, MOST_ROWS)
+        return first_rows(_rows(value), value.columns, MOST_ROWS)
     return f"<pre>{escape(str(value))}</pre>"
 
 
 def _rows(df: DataFrame) -> list[dict]:
-    """The first rows: times as text, so that they read the same in every time zone, nested values as JSON."""
+    """The first rows and one more: times as text, so that they read the same in every time zone, nested values as
+    JSON."""
     form = {"timestampFormat": "yyyy-MM-dd HH:mm:ss", "ignoreNullFields": "false"}
-    told = {name: F.to_json(name, form).alias(name) for name, kind in df.dtypes if kind.startswith(NESTED)}
-    return queries.rows(df.select(*[told.get(name, F.col(name)) for name in df.columns]), MOST_ROWS)
+    columns = [(name, kind.startswith(NESTED), F.col(quoted(name))) for name, kind in df.dtypes]
+    told = [(F.to_json(value, form) if nested else value).alias(name) for name, nested, value in columns]
+    return queries.rows(df.select(*told), MOST_ROWS + 1)

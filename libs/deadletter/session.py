@@ -32,6 +32,8 @@ LOCAL = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # every source of a merge is staged before, so it is the same each time it is read
     "spark.databricks.delta.merge.materializeSource": "none",
+    # Spark makes this folder, where nothing is ever put: one that is there already, not one where the user stands
+    "spark.sql.warehouse.dir": tempfile.gettempdir(),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # nobody sees the plans that Spark writes down and keeps for its pages

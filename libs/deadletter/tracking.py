@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -28,21 +29,40 @@ TEMPLATES = "templates.json"
 PLOT = "survival.html"
 MOST_PATTERNS = 1000
 """Patterns of a run that are kept, those with most dead letters."""
+SETTINGS = {
+    # nothing leaves the machine but what goes to the server that somebody named
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # standard output is the command's own, often JSON
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+"""Variables that MLflow reads, the first one when it is imported."""
 SHOWN = ("pattern_id", "template", "kind", "dead_letters", "status")
 
 
 def address(folder: str) -> str:
     """Where runs are kept: the server that ``MLFLOW_TRACKING_URI`` names, else ``mlflow.db`` in the lake's folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(folder, STORE)}"
+    return f"sqlite:///{Path(folder, STORE)}" if _is_local() else os.environ["MLFLOW_TRACKING_URI"]
+
+
+def _is_local() -> bool:
+    """Whether runs are kept in the lake's folder."""
+    return not os.environ.get("MLFLOW_TRACKING_URI")
+
+
+def load_mlflow() -> ModuleType:
+    """MLflow's module; whoever set one of :data:`SETTINGS` otherwise is obeyed."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+
+    return mlflow
 
 
 def client(folder: str) -> MlflowClient:
     """MLflow's client at :func:`address`."""
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    from mlflow import MlflowClient
-
     # a client of its own: mlflow.set_tracking_uri would change the variable for the whole process
-    return MlflowClient(address(folder))
+    return load_mlflow().MlflowClient(address(folder))
 
 
 def log_run(
@@ -56,58 +76,49 @@ def log_run(
 
     Raises :class:`DeadletterError` where MLflow does not take it; the lake is as the run left it all the same.
     """
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
-        return _log(folder, parameters, metrics, patterns, curve)
-    except (MlflowException, SQLAlchemyError, OSError) as error:
+        kept = client(folder)
+        run = kept.create_run(_experiment(kept, folder)).info.run_id
+        for name, value in parameters.items():
+            kept.log_param(run, name, value)
+        for name, value in metrics.items():
+            kept.log_metric(run, name, value)
+        kept.log_text(run, json.dumps(list(patterns), indent=1, ensure_ascii=False), TEMPLATES)
+        if curve:
+            kept.log_text(run, survival(list(curve)).to_html(include_plotlyjs="cdn"), PLOT)
+        kept.set_terminated(run)
+        return run
+    except _errors() as error:
         raise DeadletterError(
             f"the run is done, but MLflow at {address(folder)} did not keep it: {first_line(error)}. "
             "See MLFLOW_TRACKING_URI in docs/patterns.md; with that put right, the next run is kept."
         ) from None
 
 
-def _log(
-    folder: str,
-    parameters: Mapping[str, object],
-    metrics: Mapping[str, float],
-    patterns: Sequence[Mapping],
-    curve: Sequence[Mapping],
-) -> str:
-    kept = client(folder)
-    run = kept.create_run(_experiment(kept, folder)).info.run_id
-    for name, value in parameters.items():
-        kept.log_param(run, name, value)
-    for name, value in metrics.items():
-        kept.log_metric(run, name, value)
-    kept.log_text(run, json.dumps(list(patterns), indent=1, ensure_ascii=False), TEMPLATES)
-    if curve:
-        kept.log_text(run, survival(list(curve)).to_html(include_plotlyjs="cdn"), PLOT)
-    kept.set_terminated(run)
-    return run
+def _errors() -> tuple[type[Exception], ...]:
+    """What MLflow raises where its store cannot be read or written."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return load_mlflow().MlflowException, SQLAlchemyError, OSError
 
 
 def _experiment(kept: MlflowClient, folder: str) -> str:
     known = kept.get_experiment_by_name(EXPERIMENT)
     if known is not None:
         return known.experiment_id
-    local = None if os.environ.get("MLFLOW_TRACKING_URI") else str(Path(folder, "mlflow").absolute())
+    local = str(Path(folder, "mlflow").absolute()) if _is_local() else None
     return kept.create_experiment(EXPERIMENT, artifact_location=local)
 
 
 def patterns_of(folder: str, run_id: str) -> list[dict]:
     """The patterns that a run saw; :class:`UsageError` where no such run is kept."""
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    if not os.environ.get("MLFLOW_TRACKING_URI") and not Path(folder, STORE).exists():  # MLflow would make one
+    if _is_local() and not Path(folder, STORE).exists():  # MLflow would make one
         raise UsageError(f"{folder} keeps no runs. Is it a lake? `deadletter run --track` keeps them.")
     try:
         with tempfile.TemporaryDirectory() as scratch:
             path = client(folder).download_artifacts(run_id, TEMPLATES, scratch)
             return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (MlflowException, SQLAlchemyError, OSError) as error:
+    except _errors() as error:
         told = first_line(error)
         raise UsageError(f"--run {run_id}: no run with patterns is kept under this id ({told})") from None
 

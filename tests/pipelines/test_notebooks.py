@@ -137,6 +137,14 @@ def test_what_is_no_notebook_or_no_place_for_a_page(tmp_path):
         write_page(tmp_path / "good.py", tmp_path / "good.py" / "page.html")
 
 
+def test_a_cell_that_fails_is_told_in_one_line(tmp_path):
+    path = tmp_path / "bad.py"
+    path.write_text(f"{HEADER}\n1\n\n# COMMAND ----------\n\nraise ValueError('no such column\\nProject [plan]')\n")
+    with pytest.raises(DeadletterError) as failed:
+        execute(path)
+    assert str(failed.value) == "bad.py, cell 2: ValueError: no such column"
+
+
 @pytest.mark.parametrize("magic", ["%sql", "%run", "%pip"])
 def test_a_cell_that_is_neither_python_nor_prose_is_told(tmp_path, magic):
     path = tmp_path / "other.py"
@@ -151,6 +159,12 @@ def test_nested_values_are_json_and_times_utc(spark):
     page = render("t", [Cell("df", False, [df])]).split("<body>")[1]
     assert "<td>true</td><td>2026-11-20 20:53:01</td>" in page
     assert "<td>[{&quot;at&quot;:&quot;2026-11-20 20:53:01&quot;,&quot;who&quot;:&quot;ann&quot;}]</td>" in page
+
+
+def test_a_frame_that_is_cut_says_so(spark):
+    for count, told in ((50, False), (51, True)):
+        page = render("t", [Cell("df", False, [spark.range(count).withColumnRenamed("id", "a.b")])])
+        assert ("The first 50 rows" in page) == told and page.count("<td") == 50
 
 
 def test_an_executed_notebook_is_a_page(lake, monkeypatch, tmp_path):

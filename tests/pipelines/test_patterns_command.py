@@ -4,12 +4,11 @@ import json
 import shutil
 
 import pytest
-from click.testing import CliRunner
 
 from deadletter import steps, tables
-from deadletter.cli import cli
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
+from tests import command
 from tests.pipelines.conftest import few_lines, quiet
 
 WHO = ("--by", "ann", "--why", "known")
@@ -21,28 +20,30 @@ def own_lake(small_lake, tmp_path):
 
 
 def call(lake, *arguments):
-    done = CliRunner().invoke(cli, ["patterns", *arguments, "--lake", lake.root])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.stdout
+    return command.call("patterns", *arguments, "--lake", lake.root).stdout
 
 
 def listed(lake, *options):
     return {row["pattern_id"]: row for row in map(json.loads, call(lake, "list", "--json", *options).splitlines())}
 
 
-def test_decisions_hold_and_are_taken_back(own_lake):
+def test_decisions_hold_and_are_taken_back(own_lake, monkeypatch):
     before = listed(own_lake)
     one, other = list(before)[:2]
     call(own_lake, "mute", one[:8], *WHO)
-    assert listed(own_lake).keys() == before.keys() - {one}
+    told = command.call("patterns", "list", "--lake", own_lake.root)
+    assert {line.split()[0] for line in told.stdout.splitlines()} == before.keys() - {one}
+    assert told.stderr.endswith("1 muted; --all lists them\n")
     assert listed(own_lake, "--all").keys() == before.keys()
     call(own_lake, "unmute", one, *WHO)
     call(own_lake, "resolve", one, *WHO)
     assert listed(own_lake, "--status", "resolved").keys() == {one}
     call(own_lake, "reopen", one, *WHO)
     assert listed(own_lake) == before
+    lock, locked = Lake.lock, []
+    monkeypatch.setattr(Lake, "lock", lambda lake: locked.append("once") or lock(lake))
     call(own_lake, "merge", one, "--into", other, *WHO)
+    assert locked == ["once"], "no run may come between the decision and what follows from it"
     merged = listed(own_lake)
     assert one not in merged
     assert merged[other]["dead_letters"] == before[one]["dead_letters"] + before[other]["dead_letters"]
@@ -72,5 +73,6 @@ def test_an_example_is_masked_unless_revealed(small_lake):
     payloads = {row["message_id"]: row["payload"] for row in small_lake.read(tables.DEAD_LETTERS).collect()}
     told = [json.loads(call(small_lake, "show", name, "--json", "--reveal")) for name in listed(small_lake)]
     assert all(row["example_payload"] == payloads[row["example"]["message_id"]] for row in told)
-    assert any("@example.org" in row["example_payload"] for row in told)
+    private = [row["pattern_id"] for row in told if "@example.org" in row["example_payload"]]
+    assert "@example.org" not in call(small_lake, "show", private[0], "--json")
     assert "@example.org" not in call(small_lake, "list", "--json")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tempfile
 
 import pytest
 from click.testing import CliRunner
@@ -39,6 +40,10 @@ def call(arguments, monkeypatch, capsys):
     told = [line for line in said.splitlines() if line.startswith("deadletter: ")]
     assert len(told) == 1 and "Traceback" not in said and "at org.apache" not in said
     return done.value.code, told[0]
+
+
+def test_spark_makes_no_folder_where_the_user_stands(spark):
+    assert spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:") == tempfile.gettempdir()
 
 
 def test_a_lake_that_is_a_file(spark, landing, tmp_path, monkeypatch, capsys):

@@ -15,6 +15,8 @@ task_0020_m_01|-27|85%|1,024|0.023958297|()|( 3 4 5 )|......|****|[1]|{"a": 1}|e
 Bearer AbCdEf123456.xyz|session opened for user ada|\u05e9\u05d2\u05d9\u05d0\u05d4|a\u0301e\u0300
 \u8ba2\u5355|\U0001f4a5|\x00\x1f|\u2028|\u0085|don't|a--b|x::y|#1##2##3|$100|50\u20ac|\u0661\u0662\u0663
 {\\"password\\":\\"p&ss, w\\\\\\"0rd\\"}|"pwd":"a\\"b"|"last_name": "O\\\\"|api_key='x y|\\\\share\\jobs
+amqp://app:hunter2@rabbit:5672/|://ada@x:p@ss@|"password":  "hunter2"|{"phones": [\n  "1 2",\n "3"]}|tel: 020 7946
+{\\"token\\":\\n  \\"a b\\"}|bad credentials: ada|credentials = x|"private_key":\t'a b'|hotel: 7|secret_key=a
 <*>|<num>|\\|'|"|=|:|,|;|~|@|null|None|failed|could not be read
 """.replace("\n", "|")
     .strip("|")

@@ -1,14 +1,20 @@
 """Dashboard files are read strictly, filters become SQL safely, widgets are drawn as they are described."""
 
 import json
+import socket
+import struct
+import threading
+from http.server import ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
 from deadletter.dashboard.definition import Query, Widget, load
-from deadletter.dashboard.draw import draw, series
+from deadletter.dashboard.draw import draw, pie, series, xy
 from deadletter.dashboard.queries import conditions, query_sql
-from deadletter.dashboard.server import bundled
+from deadletter.dashboard.server import bundled, handler
 from deadletter.errors import UsageError
+from deadletter.report.charts import by_reason, over_time, survival
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -91,3 +97,42 @@ def test_hostile_text_is_inert():
         draw(widget("text", lines=[HOSTILE]), []),
     ]
     assert all(HOSTILE not in html for html in drawn)
+
+
+def test_charts_show_a_name_that_looks_like_a_tag():
+    """Plotly would leave ``<eu>`` out."""
+    x, y = {"fieldName": "x", "displayName": "queue"}, {"fieldName": "y", "displayName": "n"}
+    rows = [{"x": "orders<eu>&co", "y": 1}]
+    shown = "orders&lt;eu>&amp;co"
+    (bar,) = xy(widget("bar", {"x": x, "y": y, "color": x}), rows).data
+    (slices,) = pie(widget("pie", {"color": x, "angle": y}), rows).data
+    assert (bar.name, *bar.x, *slices.labels) == (shown, shown, shown)
+    figure = by_reason([{"place": "orders<eu>&co", "reason": "<x>", "n": 1}])
+    (reason,) = figure.data
+    assert (reason.name, *reason.y, *figure.layout.yaxis.categoryarray) == ("&lt;x>", shown, shown)
+    lines = [over_time([rows[0] | {"place": "<q>", "time": "t", "n": 1}], "hour")]
+    lines.append(survival([{"place": "<q>", "delivery": 1, "reached": 1, "settled": 1}]))
+    assert [figure.data[0].name for figure in lines] == ["&lt;q>", "&lt;q>"]
+
+
+def test_a_browser_that_leaves_early_is_no_fault(monkeypatch):
+    asked, left, faults = threading.Event(), threading.Event(), []
+
+    def render(*_):
+        asked.set()
+        left.wait(10)
+        return "x" * 10_000_000
+
+    monkeypatch.setattr("deadletter.dashboard.server.render", render)
+    answering = handler(SimpleNamespace(dashboard=bundled()))
+    with ThreadingHTTPServer(("127.0.0.1", 0), answering) as serving:
+        serving.daemon_threads = False  # closing waits for the answer
+        serving.handle_error = lambda *_: faults.append("a stack trace on the terminal")
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        with socket.create_connection(serving.server_address) as browser:
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            browser.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert asked.wait(10)
+        left.set()
+        serving.shutdown()
+    assert faults == []

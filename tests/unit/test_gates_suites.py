@@ -213,5 +213,5 @@ def not_null(column):
 
 
 def test_a_parameter_that_is_not_given():
-    with pytest.raises(DeadletterError, match="needs the parameter fresh_after"):
-        load_all()["bronze.queue_events"].bind({})
+    with pytest.raises(DeadletterError, match="needs the parameter as_of"):
+        load_all()["gold.dead_letters"].bind({})

@@ -70,6 +70,9 @@ def test_private_rows_alone_keep_the_rest_readable():
         ("customer_name=Ada Low not found", "customer_name=<name> not found"),
         ("customer_name=ada ValueError: bad", "customer_name=<name> ValueError: bad"),
         ("phone=5551234 2026-11-20 is late", "phone=<phone> 2026-11-20 is late"),
+        ('{"password":  "Open \\"sesame\\"", "n": 1}', '{"password":  <secret>, "n": 1}'),
+        ('{"tel": "020 O", "passphrase": "O"}', '{"tel": <phone>, "passphrase": <secret>}'),
+        ("credentials=Open secret_key: Open, 1", "credentials=<secret> secret_key: <secret>, 1"),
     ],
 )
 def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, masked):
@@ -78,6 +81,39 @@ def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, m
         assert "O" not in mask_text(text) and "w0rd" not in mask_text(text)
         # as an envelope holds a payload: JSON in a string of JSON
         text, masked = json.dumps(text), json.dumps(masked)
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ('{"private_key":\n    "a b", "n": 1}', '{"private_key":\n    <secret>, "n": 1}'),
+        ('{"phones": [\n  "020 7946",\n  "3"\n ], "n": 1}', '{"phones": <phone>, "n": 1}'),
+    ],
+)
+def test_a_private_value_may_be_on_a_line_of_its_own(text, masked):
+    for _ in range(3):
+        assert mask_text(text, private_masks()) == masked
+        text, masked = json.dumps(text), json.dumps(masked)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("amqp://app:hunter2@rabbit:5672/", "amqp://app:<secret>@rabbit:5672/"),
+        ("redis://:p@ss,w)rd@mail.example.org", "redis://:<secret>@mail.example.org"),
+        ("http://host:8080/a@b", "http://host:8080/a@b"),
+        ('{"url":"http://host:80","by":"@ada"}', '{"url":"http://host:80","by":"@ada"}'),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url, shown):
+    assert mask_text(url, private_masks()) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["bad credentials: account locked", "hotel: full, intel=no", "unexpected token:\n  at the end"]
+)
+def test_what_only_looks_like_a_key_hides_nothing(text):
+    assert mask_text(text, private_masks()) == mask_text(text) == text
 
 
 def test_user_rows_come_first(tmp_path):

@@ -1,10 +1,13 @@
 """The page is safe, complete without rows, and its survival curve is right by hand."""
 
+from pathlib import Path
 from types import SimpleNamespace
+
+from pyspark.sql import functions as F
 
 from deadletter.report.charts import unsettled
 from deadletter.report.page import card, render, table
-from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, over_time, top_patterns
+from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, over_time, place, top_patterns
 
 HOSTILE = "<script>alert(1)</script>"
 PATTERN = {
@@ -40,6 +43,16 @@ def test_hostile_text_is_inert():
     assert HOSTILE not in render(empty(over_time=bars, quarantine=[]))
 
 
+def test_two_queues_have_two_names_the_same_in_the_dashboards_sql(spark):
+    sql = (Path(__file__).parents[2] / "pipelines" / "dashboards" / "sql" / "parts" / "place.sql").read_text()
+    queues = [("/", "orders"), ("/prod", "orders"), ("/", "prod/orders"), ("/prod", "a/b"), ("/prod/a", "b")]
+    rows = spark.createDataFrame(queues, "tenant STRING, queue STRING")
+    rows = rows.selectExpr("'rabbitmq' AS system", "*", "'' AS subscription")
+    names = [tuple(row) for row in rows.select(place(), F.expr(sql)).collect()]
+    assert len(set(names)) == len(queues)
+    assert all(ours == theirs for ours, theirs in names)
+
+
 def test_many_queues_in_time_are_few_rows_and_every_death(spark):
     """20 queues, the n-th with n deaths: the eight largest have their own colour, nothing is left out."""
     numbers = spark.range(20).selectExpr("id", "explode(sequence(0, id)) AS n")
@@ -51,11 +64,13 @@ def test_many_queues_in_time_are_few_rows_and_every_death(spark):
 
 
 def test_what_is_left_out_is_told():
-    rows = [{"system": "zaqar", "reason": str(n), "n": 1, "example": ""} for n in range(MOST_ROWS)]
-    assert "The first 500 rows" in render(empty(quarantine=rows))
+    rows = [{"system": "zaqar", "reason": str(n), "n": 1, "example": ""} for n in range(MOST_ROWS + 1)]
+    page = render(empty(quarantine=rows))
+    assert "The first 500 rows" in page and "<td>499</td>" in page and "<td>500</td>" not in page
     assert "The first 500 rows" not in render(empty(quarantine=rows[1:]))
-    patterns = [PATTERN] * MOST_PATTERNS
-    assert "The first 20 patterns" in render(empty(patterns=patterns))
+    patterns = [PATTERN] * (MOST_PATTERNS + 1)
+    page = render(empty(patterns=patterns))
+    assert "The first 20 patterns" in page and page.count("<article>") == 20
     assert "The first 20 patterns" not in render(empty(patterns=patterns[1:]))
     assert "not listed: 1,234 muted" in render(empty(muted=1234)) and "muted" not in render(empty()).split("<body>")[1]
 

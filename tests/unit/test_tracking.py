@@ -1,9 +1,14 @@
 """Runs are kept in a local MLflow store and read back."""
 
+import json
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 
 from deadletter.errors import DeadletterError, UsageError
-from deadletter.tracking import compared, log_run, patterns_of
+from deadletter.tracking import SETTINGS, compared, log_run, patterns_of
 
 CURVE = [{"place": "zaqar orders", "delivery": 1, "reached": 10, "settled": 8}]
 
@@ -42,3 +47,42 @@ def test_a_folder_that_keeps_no_runs_stays_as_it_is(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="Is it a lake"):
         patterns_of(str(tmp_path / "typo"), "0" * 32)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a server that answers as MLflow's does, and keeps nothing but artifacts."""
+    times = {"start_time": 1, "end_time": 1, "lifecycle_stage": "active"}
+    info = {"run_id": "r1", "run_uuid": "r1", "experiment_id": "7", "status": "RUNNING", **times}
+    run = {"info": info | {"artifact_uri": (tmp_path / "kept").as_uri()}, "data": {}}
+    experiment = {"experiment_id": "7", "name": "deadletter", "lifecycle_stage": "active"}
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.dumps({"run": run, "run_info": run["info"], "experiment": experiment}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+def test_a_server_gets_the_run_and_standard_output_nothing(server, tmp_path, monkeypatch, capsys):
+    """What a command prints there may be JSON. And no usage data goes to MLflow's makers."""
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    assert log_run("no lake", {"landing": "x"}, {"dead_letters": 5}, [pattern("a", 5)], []) == "r1"
+    assert (tmp_path / "kept" / "templates.json").is_file()
+    assert capsys.readouterr().out == ""
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"

@@ -6,10 +6,14 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from deadletter.cli.common import lake_option, open_lake, parse_time, say
+
+if TYPE_CHECKING:
+    from deadletter.timeline import Life
 
 
 @click.command()
@@ -38,7 +42,7 @@ def _iso(time: datetime) -> str:
     return time.isoformat(timespec="microseconds")
 
 
-def print_life(found) -> None:
+def print_life(found: Life) -> None:
     """Print a life for a person."""
     from deadletter.timeline import RULES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,9 @@ from deadletter.cli.common import lake_option, open_lake, parse_time, printable,
 from deadletter.errors import UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 STATUSES = ("new", "ongoing", "quiet", "resolved", "regressed")
 FORMER_IDS = 20
@@ -38,13 +41,16 @@ def list_(
         raise UsageError("--against goes with --run: it names the run to compare that one with")
     if run_id and (status or everything):
         raise UsageError("--run shows all that the run saw: it goes without --status and --all")
-    told = _of_run(lake_root, run_id, against) if run_id else _of_lake(lake_root, everything, status)
+    found = _of_run(lake_root, run_id, against) if run_id else _of_lake(lake_root, status)
+    told = found if run_id or everything else [row for row in found if not row["muted"]]
     for row in told:
         change = f" ({row['change']:+,})" if "change" in row else ""
         line = f"{row['pattern_id']}  {row['dead_letters']:>8,}{change}  {row['status']:<9} {row['template']}"
         click.echo(json.dumps(row, ensure_ascii=False) if as_json else printable(line))
     if not told and not as_json:
         click.echo("No pattern.", err=True)
+    if len(told) < len(found):
+        say(f"{len(found) - len(told):,} muted; --all lists them", err=True)
 
 
 def _of_run(lake_root: str, run_id: str, against: str | None) -> list[dict]:
@@ -55,13 +61,12 @@ def _of_run(lake_root: str, run_id: str, against: str | None) -> list[dict]:
     return compared(patterns_of(folder, against), seen) if against else seen
 
 
-def _of_lake(lake_root: str, everything: bool, status: str | None) -> list[dict]:
+def _of_lake(lake_root: str, status: str | None) -> list[dict]:
     from pyspark.sql import functions as F
 
     from deadletter import tables
 
     rows = open_lake(lake_root).read(tables.POISON_PATTERNS)
-    rows = rows if everything else rows.where("NOT muted")
     rows = rows.where(F.col("status") == status) if status else rows
     return _plain(rows.orderBy(F.desc("dead_letters"), "pattern_id"))
 
@@ -99,7 +104,7 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
         print_pattern(row)
 
 
-def _plain(df) -> list[dict]:
+def _plain(df: DataFrame) -> list[dict]:
     """Rows as JSON has them."""
     from deadletter.cli.show import as_json_rows
 
@@ -159,10 +164,13 @@ def _decide(
     """Write a decision down and bring the gold tables up to date with it."""
     from deadletter import triage
     from deadletter.replay import gold_as_of
+    from deadletter.steps import gold
+    from deadletter.steps.quality import gated
 
-    lake = open_lake(lake_root)
+    lake, tell = open_lake(lake_root), teller()
     gold_as_of(lake)  # a path that is no lake stays as it is
-    with lake.lock():
+    moves = action in ("merge", "split")  # these move dead letters from pattern to pattern
+    with gated(lake, tell) if moves else lake.lock() as gate:
         lake.create_missing()
         as_of = gold_as_of(lake)
         name, taken_out = triage.find(lake, pattern), action == "split" and not more.get("along")
@@ -172,23 +180,13 @@ def _decide(
             raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
         effective = parse_time(at, "--at") or as_of
         triage.decide(lake, name, action, by, why, effective, target=target, **more)
-        moves = action in ("merge", "split")  # these move dead letters from pattern to pattern
-        if not moves:
+        if moves:
+            gold.derive(lake, gate, as_of, tell=tell)
+        else:
             triage.rejudge(lake, as_of)
-    if moves:
-        _derive(lake, as_of)
     say(f"{action} {name}" + (f" into {target}" if target else "") + f": {why} ({by})")
     if effective > as_of:
         click.echo(f"  shows from the first run that judges at {effective.isoformat()} or later", err=True)
-
-
-def _derive(lake: Lake, as_of: datetime) -> None:
-    from deadletter.steps import gold
-    from deadletter.steps.quality import gated
-
-    tell = teller()
-    with gated(lake, tell) as gate:
-        gold.derive(lake, gate, as_of, tell=tell)
 
 
 @patterns.command()

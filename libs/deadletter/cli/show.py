@@ -103,7 +103,7 @@ def print_csv(rows: Iterator[str], table: Table, names: list[str]) -> None:
         writer.writerow([as_text(values[name]) for name in names])
 
 
-def as_text(value) -> str:
+def as_text(value: object) -> str:
     """A value as a person reads it: null is empty, nested values are JSON.
 
     >>> as_text(None), as_text(3), as_text([1])

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from markdown_it import MarkdownIt
 
 from deadletter.dashboard.definition import Widget
-from deadletter.report.charts import COLOURS, styled
+from deadletter.report.charts import COLOURS, literal, styled
 from deadletter.report.page import NOTHING, chart, kind_of, plain
 
 ROW_HEIGHT = 72
@@ -49,7 +49,10 @@ def pie(widget: Widget, rows: list[dict]) -> go.Figure:
     label, value = (widget.encodings[name]["fieldName"] for name in ("color", "angle"))
     figure = go.Figure()
     figure.add_pie(
-        labels=[row[label] for row in rows], values=[row[value] for row in rows], marker={"colors": COLOURS}, hole=0.5
+        labels=[literal(row[label]) for row in rows],
+        values=[row[value] for row in rows],
+        marker={"colors": COLOURS},
+        hole=0.5,
     )
     return styled(figure, None, None, height=_height(widget))
 
@@ -77,7 +80,7 @@ def series(widget: Widget, rows: list[dict]) -> list[tuple[str, list[tuple]]]:
 
 
 def _add(figure: go.Figure, kind: str, name: str, points: Sequence[tuple], colour: str) -> None:
-    xs, ys = [x for x, _ in points], [y for _, y in points]
+    name, xs, ys = literal(name), [literal(x) for x, _ in points], [literal(y) for _, y in points]
     if kind == "bar":
         figure.add_bar(name=name, x=xs, y=ys, marker_color=colour)
     elif kind == "area":
@@ -91,6 +94,6 @@ def _height(widget: Widget) -> int:
     return widget.position[3] * ROW_HEIGHT - 60
 
 
-def _cell(value) -> str:
+def _cell(value: object) -> str:
     text = plain(value)
     return f"<td{kind_of(value)}>{escape(text if len(text) <= CUT else text[: CUT - 1] + '…')}</td>"

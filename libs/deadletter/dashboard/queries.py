@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.dashboard.definition import Dashboard, Query, Widget
 from deadletter.lake import Lake
+from deadletter.report.queries import rows
 from deadletter.sqltext import sql_string
 
 MOST_ROWS = 5000
@@ -77,7 +77,7 @@ class Data:
         if not query.raw:
             times = [F.desc(f"`{name}`") for name, kind in df.dtypes if kind == "timestamp"]
             df = df.orderBy(*times, *[f"`{name}`" for name in df.columns])
-        found = [row.asDict() for row in _readable(df.limit(MOST_ROWS)).collect()]
+        found = rows(df, MOST_ROWS)
         return found if query.raw else sorted(found, key=_nulls_first)
 
     def choices(self, widget: Widget) -> list[str]:
@@ -88,8 +88,3 @@ class Data:
 
 def _nulls_first(row: Mapping) -> list[tuple]:
     return [(value is not None, value) for value in row.values()]
-
-
-def _readable(df: DataFrame) -> DataFrame:
-    times = {name: F.date_format(f"`{name}`", "yyyy-MM-dd HH:mm:ss") for name, kind in df.dtypes if kind == "timestamp"}
-    return df.select(*[times.get(name, F.col(f"`{name}`")).alias(name) for name in df.columns])

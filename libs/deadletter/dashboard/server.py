@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -45,6 +45,11 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Answers with a page, or with plotly's script."""
 
+        def handle(self) -> None:
+            """Nobody waits for what a browser that is gone had asked."""
+            with suppress(ConnectionError):
+                super().handle()
+
         def do_GET(self) -> None:
             """The page of ``?page=``, filtered by the other parameters."""
             url = urlsplit(self.path)
@@ -59,9 +64,10 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
             pages = {page.name: page for page in dashboard.canvases()}
             page = pages.get(asked.pop("page", [""])[0], dashboard.canvases()[0])
             try:
-                self._answer(render(data, page, asked, SCRIPT), "text/html")
+                told = render(data, page, asked, SCRIPT), "text/html"
             except Exception as error:
-                self._answer(f"{type(error).__name__}: {error}"[:2000], "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR)
+                told = f"{type(error).__name__}: {error}"[:2000], "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR
+            self._answer(*told)
 
         def _answer(self, text: str, kind: str, status: HTTPStatus = HTTPStatus.OK, cache: bool = False) -> None:
             body = text.encode()

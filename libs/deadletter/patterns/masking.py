@@ -98,7 +98,7 @@ def private_masks(masks: Sequence[Mask] = MASKS) -> tuple[Mask, ...]:
 def in_turn(text: Column, steps: Sequence[Step]) -> Column:
     """Apply the steps one after the other.
 
-    Sixty nested calls are more than Spark Connect's messages may be deep, so the chain is a fold over the
+    Forty nested calls are more than Spark Connect's messages may be deep, so the chain is a fold over the
     steps' numbers, in blocks so that finding a step takes few comparisons.
     """
     blocks = [steps[n : n + BLOCK] for n in range(0, len(steps), BLOCK)]

@@ -26,7 +26,10 @@ CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?: ?[AP]M(?![A-Za
 OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 PORT = "(?::[0-9]{1,5}(?![0-9]))?"
 AMOUNT = r"(?<![A-Za-z0-9.])(?:[<>~] ?)?[0-9]{1,18}+(?:[.,][0-9]{1,18}+)? ?"
-KEY_END = r"(?:\\{0,3}[\"'])? ?[=:] ?"
+SPACES = r"(?:\s|\\{1,3}[nrt]){0,64}+"
+"""Spaces and line feeds, also as JSON in a string has them."""
+KEY_END = r"(?:\\{0,3}[\"']\s{0,8}[=:]" + SPACES + r"|[ \t]{0,8}[=:][ \t]{0,8})"
+"""A quoted key's value may be on a line of its own; what follows another key's colon there is other text."""
 
 
 def _quoted(depth: int) -> str:
@@ -39,7 +42,8 @@ def _quoted(depth: int) -> str:
 def _value(bare: str) -> str:
     """What follows a key: a text in quotes, a list or an object that begins with one, or a ``bare`` text."""
     quoted = [*map(_quoted, range(3)), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
-    gathered = [r"\[(?= ?\\{0,3}[\"'])[^\]]*+\]?", r"\[[0-9+][^\]]*+\]", r"\{(?= ?\\{0,3}[\"'])[^}]*+\}?"]
+    begins = f"(?={SPACES}" + r"\\{0,3}[\"'])"
+    gathered = [rf"\[{begins}[^\]]*+\]?", rf"\[{SPACES}[0-9+][^\]]*+\]", rf"\{{{begins}[^}}]*+\}}?"]
     return "(?:" + "|".join([*quoted, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
 
 
@@ -94,6 +98,14 @@ WHERE = (
 )
 PRIVATE = (
     Mask(
+        "userinfo",
+        r"(://[^\s/:\"'\\<>]{0,64}:)[^\s/\"'\\<>]{1,256}(?=@)",
+        "$1<secret>",
+        "a password in a URL that is shown: amqp://app:hunter2@rabbit:5672/",
+        True,
+        needs=("://",),
+    ),
+    Mask(
         "jwt",
         START + r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]++){1,2}",
         "<token>",
@@ -111,7 +123,9 @@ PRIVATE = (
     ),
     Mask(
         "secret",
-        "((?i:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|credential)" + KEY_END + ")" + VALUE,
+        "((?i:password|passwd|passphrase|pwd|secret|token|(?:api|access|secret|private)[_-]?key"
+        # "bad credentials: user is locked" tells no secret
+        r"|credential(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?)" + KEY_END + ")" + VALUE,
         "$1<secret>",
         "a value that its key calls secret: password=hunter2",
         True,
@@ -135,7 +149,7 @@ PRIVATE = (
     ),
     Mask(
         "dial",
-        "((?i:phone|mobile|msisdn)(?i:_?(?:no|number))?" + KEY_END + ")" + NUMBER,
+        "((?:(?<![A-Za-z])(?i:tel)|(?i:phones?|mobile|msisdn))(?i:_?(?:no|number))?" + KEY_END + ")" + NUMBER,
         "$1<phone>",
         'a phone number, where a key says so: "phone": "020 7946 0958"',
         True,

@@ -14,12 +14,21 @@ COLOURS = (
 )
 
 
+def literal(value: object) -> object:
+    """A text that plotly shows as it is, which else takes ``<word>`` for a tag and leaves it out.
+
+    >>> literal("orders<eu>"), literal(7)
+    ('orders&lt;eu>', 7)
+    """
+    return value.replace("&", "&amp;").replace("<", "&lt;") if isinstance(value, str) else value
+
+
 def over_time(rows: list[dict], bucket: str) -> go.Figure:
     """Dead letters in time, one colour a queue."""
     figure = go.Figure()
     for number, (place, members) in enumerate(_by(rows, "place")):
         figure.add_bar(
-            name=place,
+            name=literal(place),
             x=[row["time"] for row in members],
             y=[row["n"] for row in members],
             marker_color=COLOURS[number % len(COLOURS)],
@@ -48,12 +57,12 @@ def failing_rules(rows: list[dict]) -> go.Figure:
 def by_reason(rows: list[dict]) -> go.Figure:
     """Dead letters of each queue, one colour a reason."""
     figure = go.Figure()
-    places = list(dict.fromkeys(row["place"] for row in rows))
+    places = list(dict.fromkeys(literal(row["place"]) for row in rows))
     for number, (reason, members) in enumerate(_by(rows, "reason")):
         figure.add_bar(
-            name=reason,
+            name=literal(reason),
             orientation="h",
-            y=[row["place"] for row in members],
+            y=[literal(row["place"]) for row in members],
             x=[row["n"] for row in members],
             marker_color=COLOURS[number % len(COLOURS)],
         )
@@ -67,7 +76,7 @@ def survival(rows: list[dict]) -> go.Figure:
     for number, (place, members) in enumerate(_by(rows, "place")):
         points = unsettled(members)
         figure.add_scatter(
-            name=place,
+            name=literal(place),
             x=[k for k, _ in points],
             y=[share for _, share in points],
             mode="lines+markers",

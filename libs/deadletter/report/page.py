@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -48,26 +50,23 @@ def render(shown: Figures, docs: str = "") -> str:
             f"<div><dt>{escape(k)}</dt><dd>{escape(plain(v))}</dd></div>" for k, v in shown.headline.items()
         ),
         over_time=chart(shown.over_time, lambda rows: charts.over_time(rows, shown.bucket)),
-        by_reason=chart(shown.by_reason, charts.by_reason) + cut_note(shown.by_reason, MOST_ROWS),
-        survival=chart(shown.survival, charts.survival) + cut_note(shown.survival, MOST_ROWS),
-        patterns="".join(card(row) for row in shown.patterns) or NOTHING,
+        by_reason=first(shown.by_reason, MOST_ROWS, partial(chart, draw=charts.by_reason)),
+        survival=first(shown.survival, MOST_ROWS, partial(chart, draw=charts.survival)),
+        patterns="".join(card(row) for row in shown.patterns[:MOST_PATTERNS]) or NOTHING,
         left_out=cut_note(shown.patterns, MOST_PATTERNS, "patterns") + muted_note(shown.muted),
         delays=table(
-            [r for r in shown.health if r["delayed"] or r["expired_unseen"]],
+            [r for r in shown.health[:MOST_ROWS] if r["delayed"] or r["expired_unseen"]],
             ("place", "posted", "delayed", "expired_unseen"),
         ),
-        health=table(shown.health, ("place", "posted", "claimed", "settled", "dead_lettered"))
-        + cut_note(shown.health, MOST_ROWS),
-        discrepancies=table(shown.discrepancies, ("place", "kind", "n", "example"))
-        + cut_note(shown.discrepancies, MOST_ROWS),
+        health=first_rows(shown.health, ("place", "posted", "claimed", "settled", "dead_lettered")),
+        discrepancies=first_rows(shown.discrepancies, ("place", "kind", "n", "example")),
         quality_runs=chart(shown.quality_runs, charts.failing_rules),
-        quality_rules=table(
+        quality_rules=first_rows(
             shown.quality_rules,
             ("table_name", "rule", "severity", "runs", "last_failed", "observed", "expected", "then"),
         ),
         docs=f'<p><a href="{escape(quote(docs))}">Every rule of the latest runs (Data Docs)</a></p>' if docs else "",
-        quarantine=table(shown.quarantine, ("system", "reason", "n", "example"))
-        + cut_note(shown.quarantine, MOST_ROWS),
+        quarantine=first_rows(shown.quarantine, ("system", "reason", "n", "example")),
         plotly=_plotly_script(),
     )
 
@@ -78,9 +77,19 @@ def _plotly_script() -> str:
     return get_plotlyjs()
 
 
+def first(rows: list[dict], most: int, draw: Callable[[list[dict]], str]) -> str:
+    """The first ``most`` rows, drawn, and a word where there are others."""
+    return draw(rows[:most]) + cut_note(rows, most)
+
+
+def first_rows(rows: list[dict], names: Sequence[str], most: int = MOST_ROWS) -> str:
+    """The first ``most`` rows as a :func:`table`, and a word where there are others."""
+    return first(rows, most, partial(table, names=names))
+
+
 def cut_note(rows: Sequence, most: int, what: str = "rows") -> str:
-    """A word where rows were left out: there are as many as a page takes."""
-    return f'<p class="nothing">The first {most:,} {what}; the table has all.</p>' if len(rows) == most else ""
+    """A word where rows are left out: there are more than a page takes."""
+    return f'<p class="nothing">The first {most:,} {what}; the table has all.</p>' if len(rows) > most else ""
 
 
 def muted_note(muted: int) -> str:
@@ -125,16 +134,16 @@ HEADINGS = {
 }
 
 
-def _cell(value) -> str:
+def _cell(value: object) -> str:
     return f"<td{kind_of(value)}>{escape(plain(value))}</td>"
 
 
-def kind_of(value) -> str:
+def kind_of(value: object) -> str:
     """The class of a cell: numbers stand right."""
     return ' class="number"' if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
-def plain(value) -> str:
+def plain(value: object) -> str:
     """A value as text.
 
     >>> plain(1200), plain(True), plain(None)
@@ -159,17 +168,44 @@ def card(pattern: dict) -> str:
     )
 
 
-def pretty(payload: str | None) -> str:
-    """A payload with line breaks where it is JSON, at most 2,000 characters.
+PLACEHOLDER = re.compile("<[a-z_]+>")
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s"{}\[\],:]+')
 
-    >>> pretty('{"a":1}')
-    '{\\n  "a": 1\\n}'
-    >>> pretty('{"a": "\\\\ud800"}') == '{"a": "\\\\ud800"}', pretty("[" * 1500) == "[" * 1500
-    (True, True)
+
+def pretty(payload: str | None) -> str:
+    """A payload with line breaks where it is JSON, masked or not, at most 2,000 characters.
+
+    All but the spaces stays as it is: a key that is there twice, or a number too large, may be what is wrong with it.
+
+    >>> print(pretty('{"id":7, "id":8, "by":<name>, "n":[1e400, {}]}'))
+    {
+      "id": 7,
+      "id": 8,
+      "by": <name>,
+      "n": [
+        1e400,
+        {}
+      ]
+    }
+    >>> pretty("[" * 1500) == "[" * 1500
+    True
     """
+    text = payload or ""
     try:
-        text = json.dumps(json.loads(payload or ""), indent=2, ensure_ascii=False)
-        text.encode()  # an escape can stand for half a character, which no page can hold
+        json.loads(PLACEHOLDER.sub("0", text))
+        text = _indented(text)
     except (ValueError, RecursionError):
-        text = payload or ""
+        pass
     return text if len(text) <= 2000 else text[:2000] + " …"
+
+
+def _indented(text: str) -> str:
+    depth, parts = 0, []
+    for token in TOKEN.findall(text):
+        depth += (token in ("{", "[")) - (token in ("}", "]"))
+        feed = "\n" + "  " * depth
+        if token in ("}", "]"):
+            parts += feed, token
+        else:
+            parts += token, feed if token in ("{", "[", ",") else " " if token == ":" else ""
+    return "".join(parts)

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.gates.sql import name as quoted
 from deadletter.lake import Lake
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
@@ -28,7 +29,7 @@ MOST_PLACES = 8
 
 @dataclass(frozen=True)
 class Figures:
-    """Everything the page shows, as plain rows."""
+    """Everything the page shows, as plain rows; one more than it shows where there are others."""
 
     headline: dict
     bucket: str
@@ -50,18 +51,19 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
     told = dead.withColumn("reason", F.format_string("%s (%s)", "reason", "evidence"))
     by_reason = told.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
     survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")
+    first = partial(rows, most=MOST_ROWS + 1)
     read = {
         "headline": partial(_headline, lake, dead),
         "in_time": partial(_in_time, dead),
-        "by_reason": lambda: rows(by_reason),
-        "survival": lambda: rows(survival),
+        "by_reason": lambda: first(by_reason),
+        "survival": lambda: first(survival),
         "patterns": lambda: rows(top_patterns(lake, dead, reveal)),
         "muted": lake.read(tables.POISON_PATTERNS).where("muted").count,
-        "health": lambda: rows(_health(lake)),
-        "discrepancies": lambda: rows(_discrepancies(lake)),
-        "quarantine": lambda: rows(_quarantine(lake, reveal)),
+        "health": lambda: first(_health(lake)),
+        "discrepancies": lambda: first(_discrepancies(lake)),
+        "quarantine": lambda: first(_quarantine(lake, reveal)),
         "quality_runs": lambda: rows(_quality_runs(_metrics(lake))),
-        "quality_rules": lambda: rows(_quality_rules(_metrics(lake))),
+        "quality_rules": lambda: first(_quality_rules(_metrics(lake))),
     }
     found = dict(zip(read, together(read.values()), strict=True))
     bucket, bars = found.pop("in_time")
@@ -70,7 +72,7 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
 
 def _in_time(dead: DataFrame) -> tuple[str, list[dict]]:
     bucket = bucket_of(dead)
-    return bucket, rows(over_time(dead, bucket), most=None)
+    return bucket, rows(over_time(dead, bucket))
 
 
 def short_name() -> Column:
@@ -81,19 +83,23 @@ def short_name() -> Column:
 def place() -> Column:
     """A queue's name for people: system, tenant and queue, subscription. Queues of two tenants are two places.
 
-    The dashboard's SQL makes the same name.
+    A slash in RabbitMQ's names of queues is written as in its own URLs: its tenants, the vhosts, may have one, too. The
+    dashboard's SQL makes the same name.
 
     >>> rows = [("zaqar", "p1", "orders", ""), ("rabbitmq", "/", "orders", ""),
+    ...         ("rabbitmq", "/prod", "orders", ""), ("rabbitmq", "/", "prod/orders", ""),
     ...         ("pulsar", "public/default", "persistent://public/default/orders", "fulfil")]
     >>> queues = spark.createDataFrame(rows, "system STRING, tenant STRING, queue STRING, subscription STRING")
     >>> for row in queues.select(place()).collect():
     ...     print(row[0])
     zaqar p1/orders
     rabbitmq /orders
+    rabbitmq /prod/orders
+    rabbitmq /prod%2Forders
     pulsar public/default/orders fulfil
     """
     tenant = F.when(F.col("tenant") == "/", "").otherwise(F.col("tenant"))  # RabbitMQ's default vhost
-    queue = F.concat(tenant, F.lit("/"), short_name())
+    queue = F.concat(tenant, F.lit("/"), F.replace(short_name(), F.lit("/"), F.lit("%2F")))
     return F.concat_ws(" ", "system", queue, F.nullif("subscription", F.lit("")))
 
 
@@ -110,12 +116,15 @@ def _count() -> Column:
     return F.count("*").alias("n")
 
 
-def rows(df: DataFrame, most: int | None = MOST_ROWS) -> list[dict]:
-    """Up to ``most`` rows, or all; times as text in UTC, which a collected one is not."""
-    times = {
-        name: F.date_format(name, "yyyy-MM-dd HH:mm:ss").alias(name) for name, kind in df.dtypes if kind == "timestamp"
-    }
-    shown = df.select(*[times.get(name, F.col(name)) for name in df.columns])
+def rows(df: DataFrame, most: int | None = None) -> list[dict]:
+    """Up to ``most`` rows, or all; times as text in UTC, which a collected one is not.
+
+    >>> rows(spark.sql("SELECT timestamp'2026-11-20 21:00:00' AS `a.b`, 1 AS `c``d`"))
+    [{'a.b': '2026-11-20 21:00:00', 'c`d': 1}]
+    """
+    columns = [(name, kind, F.col(quoted(name))) for name, kind in df.dtypes]
+    told = [F.date_format(at, "yyyy-MM-dd HH:mm:ss") if kind == "timestamp" else at for _, kind, at in columns]
+    shown = df.select(*[value.alias(name) for value, (name, *_) in zip(told, columns, strict=True)])
     return [row.asDict() for row in (shown.limit(most) if most else shown).collect()]
 
 
@@ -152,7 +161,7 @@ def top_patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
         lake.read(tables.POISON_PATTERNS)
         .where("NOT muted")
         .orderBy(*order)
-        .limit(MOST_PATTERNS)
+        .limit(MOST_PATTERNS + 1)
         .withColumn("example_id", F.col("example.message_id"))
     )
     if not reveal:

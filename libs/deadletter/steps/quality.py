@@ -22,31 +22,32 @@ from deadletter.parallel import together
 from deadletter.steps.summary import Tell
 from deadletter.tables import Table
 
-ANY_AGE = "1970-01-01T00:00:00"
-
 
 @contextmanager
-def gated(lake: Lake, tell: Tell = print, fresh_after: datetime | None = None) -> Iterator[Gate]:
+def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
     """Hold the lake for one run, and give the gate that judges it.
 
-    ``fresh_after`` (UTC): the newest event should be later; any age will do unless given.
-
-    At the end, also where the gate stopped the run, what it found is kept and shown. Raises before anything is
-    read where a suite has a mistake, or where another run is at work.
+    At the end, also where the gate stopped the run, what it found is kept and shown; where anything fails, its warnings
+    are told, as nobody else gets them then. Raises before anything is read where a suite has a mistake, or where
+    another run is at work.
     """
     load_all()
     judged_at = datetime.now(UTC)
     run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
-    fresh = f"{fresh_after:%Y-%m-%dT%H:%M:%S}" if fresh_after else ANY_AGE
-    gate = Gate(run_id, judged_at, {"fresh_after": fresh}, lake=lake.root)
+    gate = Gate(run_id, judged_at, lake=lake.root)
     with lake.lock():
         lake.clear_stage()  # of a run that was killed
         try:
-            yield gate
-        except GateError:
+            try:
+                yield gate
+            except GateError:
+                _keep(lake, gate, tell)
+                raise
             _keep(lake, gate, tell)
+        except Exception:
+            for warning in gate.warnings:
+                tell(f"warning: {warning}")
             raise
-        _keep(lake, gate, tell)
         lake.clear_stage()
 
 

@@ -27,30 +27,40 @@ def run(
     """Bring the lake up to date with the landing folder or topics: bronze, silver, gold.
 
     ``as_of`` (UTC) is the greatest event time unless given, ``habits`` of Zaqar's store are those of the last run. The
-    newest event must be later than ``fresh_after`` (UTC), or a warning says so. Raises
+    lake's newest event must be later than ``fresh_after`` (UTC), or a warning says so. Raises
     :class:`~deadletter.errors.GateError` where a quality gate stops the run.
     """
     # looks at the sources, so what cannot be read is told before anything is made
     tune(lake.spark, sum(source.size() for source in sources.find(landing)))
     summary = Summary()
-    with gated(lake, tell, fresh_after) as gate:
-        summary.warnings += bronze.ingest(lake, landing, tell)
-        try:
+    try:
+        with gated(lake, tell) as gate:
+            summary.warnings += bronze.ingest(lake, landing, tell)
             silver.merge(lake, gate, summary, tell)
-            summary.warnings += _ahead(summary.as_of)
-            if fresh_after and not summary.events_in and (summary.as_of is None or summary.as_of < fresh_after):
-                # the gate of bronze judges new events: there are none
-                summary.warnings.append(f"{landing}: no event came, none is later than {fresh_after}: a stuck feed?")
+            summary.warnings += _ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)
             summary.as_of = as_of or summary.as_of
             gold.derive(lake, gate, as_of, habits, tell)
             summary.describe(lake)
-        except Exception:  # the next run reads these files no more: it cannot tell what was wrong with them
-            for warning in summary.warnings:
-                tell(f"warning: {warning}")
-            raise
+    except Exception:  # the next run reads these files no more: it cannot tell what was wrong with them
+        for warning in summary.warnings:
+            tell(f"warning: {warning}")
+        if summary.events_quarantined:
+            tell(f"events refused: {summary.events_quarantined:,}. See: deadletter quarantine list --lake {lake.root}")
+        raise
     summary.run_id = gate.run_id
     summary.warnings += gate.warnings
     return summary
+
+
+def _stuck(newest: datetime | None, fresh_after: datetime | None, landing: str) -> list[str]:
+    """A warning where the newest event that can be used is not later than ``fresh_after``, if that is given."""
+    if fresh_after is None or (newest and newest > fresh_after):
+        return []
+    seen = f"the newest event is of {newest.isoformat()}" if newest else "no event came yet"
+    return [
+        f"{seen}, none is later than {fresh_after.isoformat()}: is a feed stuck? Look whether the capture still runs "
+        f"and still writes to {landing}."
+    ]
 
 
 def _ahead(newest: datetime | None) -> list[str]:

@@ -1,6 +1,10 @@
 concat_ws(
   ' ',
   system,
-  concat(if(tenant = '/', '', tenant), '/', regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', '')),
+  concat(
+    if(tenant = '/', '', tenant),
+    '/',
+    replace(regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), '/', '%2F')
+  ),
   nullif(subscription, '')
 )
