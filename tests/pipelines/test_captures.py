@@ -1,11 +1,15 @@
 """The dead letters of every capture are those that the broker held."""
 
+from datetime import datetime
+
 import pytest
 from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold import zaqar
+from deadletter.gold.at_risk import OPEN
 from deadletter.gold.facts import each, until
+from deadletter.gold.status import message_status
 from deadletter.rules.zaqar_store import DOCUMENT, REDIS
 from tests.pipelines import truth
 
@@ -17,11 +21,15 @@ def rows(lake, system):
     return lake.read(tables.DEAD_LETTERS).where(F.col("system") == system).select(*columns).collect()
 
 
+def facts_of(lake, as_of, those):
+    """The facts that ``those`` rows of silver tell until ``as_of``."""
+    silver = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES)
+    return each(until(*[lake.read(table).where(those) for table in silver], as_of), lake.stage)
+
+
 def judged_at(lake, as_of, tenant, habits=REDIS):
     """``{(dead letter queue, message id): claim count}`` that Zaqar's store shows at ``as_of``."""
-    silver = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS, tables.QUEUE_POLICIES)
-    of_tenant = [lake.read(table).where(F.col("tenant") == tenant) for table in silver]
-    facts = each(until(*of_tenant, as_of), lake.stage)
+    facts = facts_of(lake, as_of, F.col("tenant") == tenant)
     shown = f"coalesce(expires_at > '{as_of}', true) AND coalesce(removed_at > '{as_of}', true)"
     found = (
         zaqar.deaths(facts, habits, lake.stage)
@@ -71,6 +79,19 @@ def test_zaqar_store_in_flight(lake, name, place):
     assert {key: have[key] for key in want.keys() & have.keys()} == {
         key: want[key] for key in want.keys() & have.keys()
     }
+
+
+@pytest.mark.parametrize("name", ["midflight-a", "midflight-b"])
+def test_what_a_purge_spared(lake, name):
+    """Of the messages that lay in the queue just before the purge; the snapshot is from 12 seconds later."""
+    snapshots = truth.read(f"zaqar/{name}.truth.json.gz")
+    before, after = (set(snapshots[place]["queues"]["audit"]) for place in (7, 8))
+    at = datetime.fromisoformat(snapshots[8]["at"])
+    facts = facts_of(lake, at, (F.col("tenant") == TENANTS[name]) & (F.col("queue") == "audit"))
+    found = message_status(facts, lake.read(tables.DEAD_LETTERS).where("false")).where(F.col("status").isin(*OPEN))
+    have = {row["message_id"] for row in found.select("message_id").collect()}
+    spared = before & after
+    assert have & before == spared and 0 < len(spared) < len(before)
 
 
 def test_the_document_alone_counts_right(lake):

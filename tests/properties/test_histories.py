@@ -14,8 +14,10 @@ from deadletter import steps, tables
 from deadletter.gold.at_risk import OPEN, receivable, waiting
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.discrepancies import discrepancies
+from deadletter.gold.facts import each
+from deadletter.gold.status import message_status
 from deadletter.lake import Lake
-from deadletter.replay import facts_at, status_at
+from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import DOCUMENT, MONGODB, REDIS, STORES
 from tests.models import pulsar, rabbitmq, zaqar
 from tests.models.clock import SECOND, START, iso
@@ -86,6 +88,11 @@ def time(micros):
     return datetime.fromisoformat(iso(micros))
 
 
+def facts_until(lake, at):
+    """Staged, as a run does."""
+    return each(facts_at(lake, time(at)), lake.stage)
+
+
 def dead_rows(dead):
     """``{key: row}`` of dead letters, times in microseconds."""
     times = [
@@ -139,12 +146,12 @@ def test_payloads_of_first_and_second_deaths(lake, histories):
 
 @pytest.mark.parametrize("habits", [REDIS, MONGODB], ids=lambda habits: habits.name)
 def test_dead_letters_with_a_stores_habits(lake, histories, habits):
-    facts = facts_at(lake, time(histories.end))
-    assert_same_deaths(dead_rows(all_deaths(facts, habits)), histories.at_end, habits.name)
+    dead = all_deaths(facts_until(lake, histories.end), habits, lake.stage, ["zaqar"])
+    assert_same_deaths(dead_rows(dead), histories.at_end, habits.name)
 
 
 def test_what_mongodb_counts(lake, histories):
-    facts = facts_at(lake, time(histories.end))
+    facts = facts_until(lake, histories.end)
     dead = all_deaths(facts, MONGODB, lake.stage, ["zaqar"])
     found = receivable(waiting(facts, dead, MONGODB), facts, dead, MONGODB).where("tenant LIKE 'mongodb-%'")
     have = {tuple(row[:4]): row[4] for row in found.select(*tables.MESSAGE_KEY[1:], "claim_count").collect()}
@@ -166,7 +173,9 @@ def kinds_in(habits):
 def statuses(lake, at, habits):
     """``{key: (status, claims granted)}`` of the messages that live in a store with these habits."""
     kind = F.regexp_extract("tenant", r"(\w+)-\d+$", 1)
-    rows = status_at(lake, time(at), habits).where(kind.isin(*kinds_in(habits)))
+    facts = facts_until(lake, at)
+    dead = all_deaths(facts, habits, lake.stage, facts.systems())
+    rows = message_status(facts, dead, habits).where(kind.isin(*kinds_in(habits)))
     found = rows.select(*tables.MESSAGE_KEY[1:], "status", "claims_granted").toPandas()
     return {tuple(row[:4]): tuple(row[4:]) for row in found.itertuples(index=False, name=None)}
 

@@ -242,8 +242,17 @@ def test_what_was_granted_after_a_purge_was_not_purged(silver):
     granted = claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})
     for events, status in (([post(1), purge], "purged"), ([post(1), purge, granted], "claimed")):
         facts = silver("zaqar", events, 5)
-        dead = all_deaths(facts, systems=["zaqar"])
+        dead = all_deaths(facts, stage=kept, systems=["zaqar"])
         assert [row["status"] for row in message_status(facts, dead).collect()] == [status]
+
+
+def test_what_nobody_saw_posted_is_neither_delayed_nor_expired(silver):
+    """Its queue's delay was over when it was granted, and nothing tells its TTL."""
+    policy = {"_max_claim_count": 2, "_dead_letter_queue": "d", "_default_message_delay": 600}
+    events = [at(0, declare(policy)), at(1000, claim()), at(5000, claim()), at(9000, claim(status=204, response=None))]
+    (dead,) = all_deaths(silver("zaqar", events, 9000), systems=["zaqar"]).collect()
+    assert (dead["claim_count"], dead["posted_at"], dead["expires_at"]) == (2, None, None)
+    assert dead["dead_lettered_at"] == START.replace(tzinfo=None) + timedelta(seconds=9000)
 
 
 def test_what_was_purged_did_not_expire(silver):

@@ -310,6 +310,8 @@ def test_a_purge_of_the_dead_letter_queue_spares_what_the_claim_that_moved_it_ho
     ends = [attempt_of(300, 300 * SECOND, max_deliveries=2), purge_of(second, queue="dead", max_deliveries=None)]
     gone = {} if spared else {("dead", "m000001"): ("purged", second)}
     message = message_of(1, SECOND, claims)
+    (death,) = [row for row in moves([message], [*claims, *ends], habits) if "died" in row]
+    assert death.get("removed") == (None if spared else second * SECOND)
     assert fates(habits, [message], [*claims, *ends]) == {("q", "m000001"): ("died", 300)} | gone
 
 

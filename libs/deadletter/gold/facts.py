@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.parallel import together
-from deadletter.rules.policy import histories
+from deadletter.rules.policy import histories, is_purge
 from deadletter.rules.rabbitmq_counter import counting_classic
 from deadletter.staging import Stage
 from deadletter.tables import QUEUE
@@ -54,8 +54,14 @@ class SilverFacts:
     def has_zaqar_purges(self) -> bool:
         """Whether any of Zaqar's queues was ever purged: few lakes have to do with it, and what a purge spared costs a
         replay of all that lay in the queue."""
-        emptied = F.exists("policies", lambda step: step["kind"] == "purged")
-        return not self.policies.where((F.col("system") == "zaqar") & emptied).isEmpty()
+        purges = F.exists("policies", is_purge)
+        return not self.policies.where((F.col("system") == "zaqar") & purges).isEmpty()
+
+    @cached_property
+    def purged(self) -> dict[str, DataFrame]:
+        """What Zaqar's purges removed, by the name of the store's habits, once :func:`deadletter.gold.zaqar.deaths`
+        found it: to find it is to replay it all."""
+        return {}
 
     def systems(self) -> list[str]:
         """The brokers that any message is of."""

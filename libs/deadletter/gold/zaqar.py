@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
-from deadletter.rules.policy import emptied_after, last_sign, policy_at, targets
+from deadletter.rules.policy import emptied_after, is_purge, last_sign, policy_at, targets
 from deadletter.staging import Stage, as_it_is
 
 _QUEUE = ["tenant", "queue"]
@@ -29,27 +29,28 @@ def deaths(
     ``stage`` computes what is read several times once.
     """
     moved, lives = _replayed(facts, replayed_queues(facts.policies), habits, stage)
-    if not facts.has_zaqar_purges:
-        return _with_removal(moved, lives, facts, habits)
-    moved = stage(moved)
-    removed = moved.where("purged IS NOT NULL").select(
-        "tenant",
-        F.col("queue").alias("dead_letter_queue"),
-        "message_id",
-        F.timestamp_micros("purged").alias("purged_there"),
-    )
-    return _with_removal(moved.where("died IS NOT NULL"), lives, facts, habits, removed)
+    if facts.has_zaqar_purges:
+        staged = stage(moved)
+        if staged is not moved:  # else all would be replayed again for the few that were removed
+            facts.purged[habits.name] = _removed(staged)
+        moved = staged.where("died IS NOT NULL")
+    return _with_removal(moved, lives, facts, habits)
 
 
 def purged(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
     """Rows of ``tenant, queue, message_id, purged_at``: every message that a purge of its queue removed, dead letters
     among them."""
+    if habits.name in facts.purged:
+        return facts.purged[habits.name]
     queues = replayed_queues(facts.policies)
     ours = queues.where("purged").select("tenant", "scope").distinct()
     moved, _ = _replayed(facts, queues.join(ours, ["tenant", "scope"], "left_semi"), habits, as_it_is)
-    return moved.where("purged IS NOT NULL").select(
-        *_QUEUE, "message_id", F.timestamp_micros("purged").alias("purged_at")
-    )
+    return _removed(moved)
+
+
+def _removed(moved: DataFrame) -> DataFrame:
+    at = F.timestamp_micros("purged").alias("purged_at")
+    return moved.where("purged IS NOT NULL").select(*_QUEUE, "message_id", at)
 
 
 def _replayed(
@@ -86,7 +87,7 @@ def replayed_queues(policies: DataFrame) -> DataFrame:
     counting = F.filter("policies", rules.counts_claims)
     others = F.array_except(targets(counting), F.array("queue"))
     none = F.filter("policies", lambda p: F.lit(False))
-    emptied = F.exists("policies", _is_purge)
+    emptied = F.exists("policies", is_purge)
     own = F.struct(
         F.col("queue"),
         F.col("policies"),
@@ -108,13 +109,9 @@ def replayed_queues(policies: DataFrame) -> DataFrame:
     )
     together = F.bool_or("second").over(Window.partitionBy("tenant"))
     scoped = queues.withColumns(
-        {"scope": F.when(together, F.lit("")).otherwise(F.col("queue")), "purged": F.exists("policies", _is_purge)}
+        {"scope": F.when(together, F.lit("")).otherwise(F.col("queue")), "purged": F.exists("policies", is_purge)}
     )
     return scoped.where("size(policies) > 0")
-
-
-def _is_purge(step: Column) -> Column:
-    return step["kind"] == "purged"
 
 
 def _unseen_post() -> Column:
@@ -171,7 +168,7 @@ def _met_by_purge() -> Column:
     def met(step: Column) -> Column:
         time = step["valid_from"]
         undeleted = F.coalesce(F.col("settled.time") > time, F.lit(True))
-        return _is_purge(step) & (time > last) & undeleted & (claimed | (time < expires))
+        return is_purge(step) & (time > last) & undeleted & (claimed | (time < expires))
 
     return F.col("purged") & F.exists("policies", met)
 
@@ -272,7 +269,7 @@ def with_first_granted(attempts: DataFrame, facts: SilverFacts, state: DataFrame
 def purges(queues: DataFrame) -> DataFrame:
     """The purges of ``queues`` as :data:`zaqar_replay.ATTEMPT_INPUT`. Where they pop by claims, these have a pop's
     terms."""
-    each = queues.where("purged").withColumn("purge", F.explode(F.filter("policies", _is_purge)))
+    each = queues.where("purged").withColumn("purge", F.explode(F.filter("policies", is_purge)))
     policy = policy_at(F.col("policies"), F.col("purge.valid_from"))
     in_force = each.withColumn("policy", F.when(rules.counts_claims(policy), policy))
     term = "struct<time:bigint,ttl:bigint,grace:bigint>"
@@ -310,15 +307,9 @@ def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits
     return grouped.applyInArrow(one_scope, schema=schema)
 
 
-def _with_removal(
-    moved: DataFrame,
-    lives: DataFrame,
-    facts: SilverFacts,
-    habits: zaqar_store.Habits,
-    purged: DataFrame | None = None,
-) -> DataFrame:
+def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits: zaqar_store.Habits) -> DataFrame:
     """Add when each message was deleted from its dead letter queue, by whatever way that reaches it: a late deletion
-    from its old queue does where what was moved is not out of reach. ``purged`` are the removals by a purge."""
+    from its old queue does where what was moved is not out of reach."""
     there = lives.select(
         "tenant",
         F.col("queue").alias("dead_letter_queue"),
@@ -338,19 +329,15 @@ def _with_removal(
     )
     died = F.timestamp_micros("died")
     ways = ("deleted_there",) if habits.moved_are_out_of_reach else ("deleted", "deleted_there")
-    if purged is not None:
-        ways = (*ways, "purged_there")
     deletions = [F.when(F.col(name) > died, F.col(name)) for name in ways]
     expires = F.timestamp_micros("expires")
     emptied = emptied_after(F.col("target_policies"), last_sign(died, F.col("granted_there")), purges=F.lit(False))
-    emptied = F.when(emptied < expires, emptied)
+    removed = F.least(*deletions, F.when(emptied < expires, emptied), F.timestamp_micros("removed"))
     joins = [
         (here, ["tenant", "queue", "message_id"]),
         (there, ["tenant", "dead_letter_queue", "message_id"]),
         (target, ["tenant", "dead_letter_queue"]),
     ]
-    if purged is not None:
-        joins.append((purged, ["tenant", "dead_letter_queue", "message_id"]))
     joined = reduce(lambda df, join: df.join(*join, "left"), joins, moved)
     return joined.select(
         *_QUEUE,
@@ -361,6 +348,6 @@ def _with_removal(
         "posted_at",
         died.alias("dead_lettered_at"),
         F.when(F.col("expires") < zaqar_store.NEVER, expires).alias("expires_at"),
-        F.when(expires.isNotNull(), F.least(*deletions, emptied)).alias("removed_at"),  # else it left
+        F.when(expires.isNotNull(), removed).alias("removed_at"),  # else it left
         "event_id",
     )

@@ -87,7 +87,7 @@ def policy_at(policies: Column, time: Column) -> Column:
 
     A purge is no policy. A deleted queue's policy is one without limit or dead letter queue.
     """
-    held = F.filter(policies, lambda p: (p["valid_from"] <= time) & (p["kind"] != "purged"))
+    held = F.filter(policies, lambda p: (p["valid_from"] <= time) & ~is_purge(p))
     return F.try_element_at(held, F.lit(-1))
 
 
@@ -101,6 +101,11 @@ def last_sign(posted: Column, deliveries: Column) -> Column:
     return F.greatest(posted, F.try_element_at(deliveries, F.lit(-1))["time"])
 
 
+def is_purge(step: Column) -> Column:
+    """Whether a step of a queue's policies is a purge."""
+    return step["kind"] == "purged"
+
+
 def emptied_after(policies: Column, time: Column, purges: Column | None = None) -> Column:
     """When the queue was first purged or deleted after ``time``; null if never.
 
@@ -110,6 +115,6 @@ def emptied_after(policies: Column, time: Column, purges: Column | None = None) 
     purges = F.lit(True) if purges is None else purges
     later = F.filter(
         policies,
-        lambda p: (p["valid_from"] > time) & ((p["kind"] == "deleted") | ((p["kind"] == "purged") & purges)),
+        lambda p: (p["valid_from"] > time) & ((p["kind"] == "deleted") | (is_purge(p) & purges)),
     )
     return F.get(later, F.lit(0))["valid_from"]

@@ -73,10 +73,11 @@ MOVE_OUTPUT = {
     "claim_count": "bigint",
     "max_deliveries": "bigint",
     "expires": "bigint",
+    "removed": "bigint",
     "purged": "bigint",
 }
 """A death, or with ``purged`` the removal by a purge. ``expires`` is null where the dead letter moved on, and
-:data:`~deadletter.rules.zaqar_store.NEVER` where nothing tells it."""
+:data:`~deadletter.rules.zaqar_store.NEVER` where nothing tells it. It was ``removed`` by a purge where it lay."""
 
 
 @dataclass(eq=False)
@@ -155,10 +156,6 @@ class Candidate:
             return False
         self.advance(time)
         return self.stored.lives(time)
-
-    def removal(self, time: int) -> dict:
-        """The row of :data:`MOVE_OUTPUT` that tells its removal by a purge."""
-        return {name: self.row[name] for name in ("tenant", "queue", "message_id")} | {"purged": time}
 
     def is_exhausted(self, attempt: dict) -> bool:
         """Posted, not granted in the attempt, and at its limit (document, 4.3)."""
@@ -330,7 +327,7 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
         here = waiting.get(attempt["queue"])
         if attempt["purges"]:
             moved, removed = purge(lying[attempt["queue"]].values(), attempt, habits)
-            told += [one.removal(attempt["time"]) for one in removed if one.stored.gone_at > attempt["time"]]
+            told += [_removal(one, attempt["time"]) for one in removed if attempt["time"] < one.stored.gone_at]
             for candidate in [*removed, *(candidate for candidate, _ in moved)]:
                 candidate.has_left = True
                 if here:
@@ -404,6 +401,13 @@ def _coming(
         (candidate.ready(lowest[candidate.row["queue"]]), _place(candidate), candidate) for candidate in candidates
     ]
     return sorted(ready, key=lambda entry: entry[:2], reverse=True)
+
+
+def _removal(candidate: Candidate, time: int) -> dict:
+    """The row of a removal by a purge. The death that brought the message here tells it too."""
+    for death in candidate.earlier[-1:]:
+        death["removed"] = time
+    return {name: candidate.row[name] for name in ("tenant", "queue", "message_id")} | {"purged": time}
 
 
 def _death(candidate: Candidate, attempt: dict, there: dict[tuple[str, str], dict]) -> tuple[dict, Candidate]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -56,7 +56,9 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     chosen = choice.condition()
     died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id")
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
-    still = waiting(facts, dead, habits, delivered).where(~counts_as_done())
+    # a purge asks for all that lay in its queue
+    here = replace(facts, state=facts.state.where(chosen), policies=facts.policies.where(chosen))
+    still = waiting(here, dead, habits, delivered).where(~counts_as_done())
     return (
         delivered.join(died, list(MESSAGE_KEY), "left")
         .join(still.select(*MESSAGE_KEY, F.lit(True).alias("is_open")), list(MESSAGE_KEY), "left")
