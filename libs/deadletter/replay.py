@@ -50,8 +50,13 @@ def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFa
 
 
 def dead_letter_links(lake: Lake) -> list[Link]:
-    """Every queue with each dead letter queue it ever named, or where its dead letters are."""
-    linked = ways(lake.read(tables.QUEUE_POLICIES), lake.read(tables.DEAD_LETTERS))
+    """Every queue with each dead letter queue it ever named, or where its dead letters are. A Zaqar queue that was
+    purged goes with itself: what a purge spared there depends on all that lay in it, as if it sent its dead letters on.
+    """
+    purged = F.expr("system = 'zaqar' AND kind = 'purged'")
+    target = F.when(purged, F.col("queue")).otherwise(F.col("dead_letter_queue"))
+    policies = lake.read(tables.QUEUE_POLICIES).withColumn("dead_letter_queue", target)
+    linked = ways(policies, lake.read(tables.DEAD_LETTERS))
     there = F.expr(tenant_of("dead_letter_queue"))
     return [Link(*row) for row in linked.select(*QUEUE, there, "dead_letter_queue").collect()]
 

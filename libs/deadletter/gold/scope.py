@@ -4,7 +4,7 @@ A queue's rows follow from its own facts, from its policies and its tenant's, an
 (patterns, and what is usual in all), with three exceptions. What lies in a dead letter queue is neither healthy nor at
 risk, so a queue's deaths say something of the queue where they go. A Zaqar message keeps its id when it is moved, so
 what happens to it in the dead letter queue says something of its death (when it was removed). And where a Zaqar dead
-letter queue has one of its own, a project is replayed as a whole.
+letter queue has one of its own or was purged, a project is replayed as a whole.
 """
 
 from __future__ import annotations
