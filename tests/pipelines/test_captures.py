@@ -82,7 +82,7 @@ def test_zaqar_store_in_flight(lake, name, place):
 
 
 @pytest.mark.parametrize("name", ["midflight-a", "midflight-b"])
-def test_what_a_purge_spared(lake, name):
+def test_what_a_purge_spared_in_flight(lake, name):
     """Of the messages that lay in the queue just before the purge; the snapshot is from 12 seconds later."""
     snapshots = truth.read(f"zaqar/{name}.truth.json.gz")
     before, after = (set(snapshots[place]["queues"]["audit"]) for place in (7, 8))
