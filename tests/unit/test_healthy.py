@@ -11,6 +11,7 @@ from deadletter import tables
 from deadletter.gold import healthy
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.payload import payloads
+from deadletter.gold.profile import said
 
 BODIES = ("first", "second")
 RAW = json.dumps({"request_body": {"messages": [{"body": json.dumps({"is": body})} for body in BODIES]}})
@@ -67,6 +68,11 @@ def test_a_queue_gives_its_sample(given):
     for (queue, _), count in counted(given, 10).items():
         found[queue] = found.get(queue, 0) + count
     assert found == {"large": 10, "small": 2}
+
+
+def test_of_a_payload_that_no_event_showed_nothing_is_said(spark):
+    told = spark.sql("SELECT * FROM VALUES (''), (NULL) AS p(payload)").select(said(F.col("payload"))).collect()
+    assert [len(row[0]) for row in told] == [4, 0]
 
 
 def test_a_payload_is_read_once(spark, given):

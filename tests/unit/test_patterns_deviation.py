@@ -1,4 +1,6 @@
 import json
+from itertools import product
+from uuid import UUID
 
 import pytest
 
@@ -100,25 +102,50 @@ def test_every_family_has_its_key_and_healthy_ones_none(spark, usual):
     assert found["truncated"][1] == ["the payload is truncated"]
 
 
+PRIVATE = {
+    "value": ({"customer_name": "Ada Low"}, "$.customer_name = <name>"),
+    "digits": ({"reply_to": "li.wei@163.com"}, "$.reply_to = <email>"),
+    "token": ({"reply_to": "AKIAIOSFODNN7EXAMPLE"}, "$.reply_to = <token>"),
+    "number": ({"reply_to": "desk 7"}, "$.reply_to = desk #"),
+    "key": ({"balances": {"ada@example.org": 5}}, "$.balances.<email> new"),
+    "key with dots": ({"balances": {"ada.lovelace@example.org": 5}}, "$.balances.<email> new"),
+    "attribute": ({"@attributes": {"n": None}}, "$.@attributes.n null"),
+}
+"""What a payload has in place of a healthy one's, and the key that is shown."""
+
+
 def test_nobody_is_named_in_a_key(spark):
     """Some values are private by their key, and some keys are somebody's address; @attributes is none."""
-    healthy = [{"customer_name": ("Bob", "Eve")[n % 2], "@attributes": {"n": n}, "balances": {}} for n in range(60)]
+    names, desks = ("Bob", "Eve"), ("shop@example.org", "help@example.org")
+    healthy = [
+        {"customer_name": names[n % 2], "reply_to": desks[n % 2], "@attributes": {"n": n}, "balances": {}}
+        for n in range(60)
+    ]
     rows = [("orders", json.dumps(body)) for body in healthy]
     usual = profile(spark.createDataFrame(rows, "queue STRING, payload STRING"), "payload", ["queue"])
-    dead = {
-        "value": healthy[0] | {"customer_name": "Ada Low"},
-        "key": healthy[0] | {"balances": {"ada@example.org": 5}},
-        "attribute": healthy[0] | {"@attributes": {"n": None}},
-    }
-    found = keys(spark, usual, {name: json.dumps(body) for name, body in dead.items()})
-    assert {name: key for name, (key, _) in found.items()} == {
-        "value": "$.customer_name = <name>",
-        "key": "$.balances.<email> new",
-        "attribute": "$.@attributes.n null",
-    }
+    dead = {name: json.dumps(healthy[0] | wrong) for name, (wrong, _) in PRIVATE.items()}
+    dead["two keys"] = json.dumps(healthy[0] | {"balances": {"ada@example.org": 5, "bob@example.org": 5}})
+    found = keys(spark, usual, dead)
+    assert found.pop("two keys") == found["key"]
+    assert {name: key for name, (key, _) in found.items()} == {name: key for name, (_, key) in PRIVATE.items()}
     assert "ada" not in str([told for _, told in found.values()]).lower()
     alone = keys(spark, usual.where("false"), {"a": '{"ada@example.org": 1}'})
     assert alone["a"][0].startswith(NO_PROFILE + "$ object, $.<email> number;")
+
+
+def test_keys_that_are_ids_are_one_path(spark):
+    ids = [str(UUID(int=n * 2**100 + 7)) for n in range(1, 62)] + ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "5f3a9c0e1b"]
+    rows = [("orders", json.dumps({"by_id": {key: {"qty": 1}}})) for key in ids]
+    usual = profile(spark.createDataFrame(rows[:60], "queue STRING, payload STRING"), "payload", ["queue"])
+    found = keys(spark, usual, {f"{n}": payload for n, (_, payload) in enumerate(rows[60:])})
+    assert {key for key, _ in found.values()} == {HEALTHY}
+
+
+def test_of_many_departures_those_at_the_top_are_told(spark, usual):
+    keys_of_maps = ["".join(letters) for letters in product("abcdef", repeat=2)]
+    maps = {key: dict.fromkeys(keys_of_maps, 1) for key in keys_of_maps}
+    found = keys(spark, usual, {"maps": json.dumps(order(1, extra=maps))})
+    assert found["maps"][0] == "$.extra new; length too long"
 
 
 def test_a_small_queue_is_measured_by_all_queues(spark, usual):

@@ -9,7 +9,7 @@ from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.traits import last_consumer, payload_fields, people
 from deadletter.patterns.profile import facts as facts_of
-from deadletter.patterns.profile import profile_of
+from deadletter.patterns.profile import parts, profile_of
 from deadletter.tables import QUEUE, QUEUE_KEY
 
 EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
@@ -25,12 +25,14 @@ def queue_profile(facts: SilverFacts, healthy: DataFrame) -> DataFrame:
 
 def said(payload: Column) -> Column:
     """All that is counted of one payload: ``array<struct<what, path, word>>``, see
-    :func:`deadletter.patterns.profile.facts`, and its fields that say where it comes from."""
+    :func:`deadletter.patterns.profile.facts`, and its fields that say where it comes from. Nothing is said of one that
+    no event showed."""
     fields = F.transform(
         payload_fields(payload),
         lambda trait: F.struct(F.lit("field").alias("what"), trait["what"].alias("path"), trait["value"].alias("word")),
     )
-    return F.concat(facts_of(payload), fields)
+    told = F.concat(parts(facts_of(payload)), fields)
+    return F.when(payload.isNotNull(), told).otherwise(F.array().cast(tables.SAID))
 
 
 def usual(own: DataFrame, profiles: DataFrame) -> DataFrame:

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.patterns.masks import MASKS, Mask
-from deadletter.patterns.profile import MIN_HEALTHY, facts, parent_of
-from deadletter.patterns.shape import WHOLE, shape
+from deadletter.patterns.profile import MIN_HEALTHY, fact, facts, parent_of, parts
+from deadletter.patterns.shape import APART, WHOLE, shape
 
 HEALTHY = "looks healthy"
 UNSEEN = "payload not seen"
@@ -23,6 +23,8 @@ ALIKE = (HEALTHY, UNSEEN)
 NO_PROFILE = "nothing healthy to compare with: "
 TOO_LONG = 2
 """Powers of two that a payload's length must lie above the longest usual ones."""
+MOST_DEPARTURES = 200
+"""Departures of one payload that are looked at, the shortest paths first: what lies below one only follows from it."""
 
 
 def deviations(
@@ -47,23 +49,24 @@ def deviations(
     ...     print(row.deviation_key, row.deviation)
     $ truncated ['the payload is truncated']
     $.id null ['$.id is null instead of number']
-    $.to = b ['$.to has a value that healthy messages do not have: b']
+    $.to = b ['$.to has a value that hardly any healthy message has: b']
     $.to missing ['$.to is missing']
     looks healthy []
     """
     compared = _with_yardstick(dead, profiles, by).withColumn("_facts", facts(F.col(payload_col)))
     # each in a column of its own: inside a function of arrays an expression is computed again for every element
     wrong = (
-        compared.withColumn("_odd", F.array_except("_facts", F.col("_usual.usual")))
+        compared.withColumn("_odd", parts(F.array_except("_facts", F.col("_usual.usual"))))
         .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_usual"), masks))
+        .withColumn("_wrong", F.slice(F.array_sort("_wrong"), 1, MOST_DEPARTURES))
         .withColumn("_wrong", _top_most(F.col("_wrong")))
     )
-    incomparable = F.concat(F.lit(NO_PROFILE), _without_addresses(shape(F.col(payload_col))))
+    incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col)))
     words = F.array_distinct(F.transform("_wrong", lambda w: w["key"]))
     key = F.when(F.size("_wrong") > 0, F.array_join(F.array_sort(words), "; ")).otherwise(HEALTHY)
     key = F.when(F.col("_usual").isNull(), incomparable).otherwise(key)
     seen = F.col(payload_col).isNotNull()
-    sentences = F.when(seen, F.transform("_wrong", lambda w: w["sentence"]))
+    sentences = F.when(seen, F.array_distinct(F.transform("_wrong", lambda w: w["sentence"])))
     return wrong.select(
         *dead.columns,
         F.when(seen, key).otherwise(UNSEEN).alias("deviation_key"),
@@ -73,7 +76,7 @@ def deviations(
 
 def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> DataFrame:
     """Add ``_usual``: the queue's own profile where it is large enough, otherwise everybody's."""
-    yardstick = F.struct("messages", "usual", "required", "vocabularies")
+    yardstick = F.struct("messages", "usual", "required", "vocabularies", "longest")
     everywhere = profiles.where("everywhere").select(yardstick.alias("_all"))
     compared = dead.join(F.broadcast(everywhere), F.lit(True), "left")
     if not by:
@@ -86,8 +89,8 @@ def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> 
 
 
 def _wrong(said: Column, odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
-    """All departures of one message that says ``said``, of which ``odd`` is not usual: ``array<struct<path, rank, key,
-    sentence>>``."""
+    """All departures of one message that says ``said``, of which ``odd``, taken apart, is not usual:
+    ``array<struct<length, path, rank, key, sentence>>``."""
     broken = F.filter(odd, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE))
     whole = _told(broken, lambda f: (f["word"], F.concat(F.lit("the payload is "), f["word"])))
     inside = F.concat(_new(odd), _missing(said, usual), _other_kind(odd, usual), _other_value(odd, usual, masks))
@@ -96,24 +99,23 @@ def _wrong(said: Column, odd: Column, usual: Column, masks: Sequence[Mask]) -> C
 
 def _new(odd: Column) -> Column:
     paths = F.filter(odd, lambda f: f["what"] == "path")
-    return _told(paths, lambda f: (F.lit("new"), F.concat(f["path"], F.lit(" is not in healthy messages"))))
+    return _told(paths, lambda f: (F.lit("new"), F.concat(f["path"], F.lit(" is in hardly any healthy message"))))
 
 
 def _missing(said: Column, usual: Column) -> Column:
-    paths = F.transform(F.filter(said, lambda f: f["what"] == "path"), lambda f: f["path"])
-    objects = F.filter(said, lambda f: (f["what"] == "kind") & (f["word"] == "object"))
-    there = F.transform(objects, lambda f: f["path"])
-    gone = F.filter(F.array_except(usual["required"], paths), lambda p: F.array_contains(there, parent_of(p)))
-    told = F.transform(gone, lambda p: F.struct(F.lit("path").alias("what"), p.alias("path"), F.lit("").alias("word")))
-    return _told(told, lambda f: (F.lit("missing"), F.concat(f["path"], F.lit(" is missing"))))
+    gone = F.filter(
+        parts(F.array_except(usual["required"], said)),
+        lambda f: F.array_contains(said, fact("kind", parent_of(f["path"]), "object")),
+    )
+    return _told(gone, lambda f: (F.lit("missing"), F.concat(f["path"], F.lit(" is missing"))))
 
 
 def _other_kind(odd: Column, usual: Column) -> Column:
     kinds = F.filter(odd, lambda f: (f["what"] == "kind") & f["path"].startswith(WHOLE))
 
     def told(f: Column) -> tuple[Column, Column]:
-        instead = F.filter(usual["usual"], lambda u: (u["what"] == "kind") & (u["path"] == f["path"]))
-        expected = F.array_join(F.transform(instead, lambda u: u["word"]), " or ")
+        instead = F.filter(usual["usual"], lambda u: u.startswith(fact("kind", f["path"], "")))
+        expected = F.array_join(F.transform(instead, lambda u: F.substring_index(u, APART, -1)), " or ")
         return f["word"], F.concat(f["path"], F.lit(" is "), f["word"], F.lit(" instead of "), expected)
 
     return _told(kinds, told, rank=1)
@@ -125,22 +127,19 @@ def _other_value(odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
     def told(f: Column) -> tuple[Column, Column]:
         # the value goes into keys and reports: nobody's address or secret may travel with it
         word = _without_private(f["path"], f["word"], masks)
-        return word, F.concat(f["path"], F.lit(" has a value that healthy messages do not have: "), word)
+        return word, F.concat(f["path"], F.lit(" has a value that hardly any healthy message has: "), word)
 
     return _told(values, told, rank=2, sign=" = ")
-
-
-def _without_addresses(path: Column) -> Column:
-    """Paths as people may see them: what is used as a key can be somebody's address. ``@attributes`` is none."""
-    return F.regexp_replace(path, r"[^.@\[\]\s,;]+@[^\[\]\s,;]*", "<email>")
 
 
 def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Column:
     """A value as people may see it: some are private by what they are, others by their key."""
     key = F.regexp_extract(path, r"([^.\[\]]*)[\[\]]*$", 1)
-    own = mask(word, private_masks(masks))  # on its own first: a user's row may ask for the whole of it
+    plain = F.translate(word, "#", "1")  # masks look for digits
+    own = mask(plain, private_masks(masks))  # on its own first: a user's row may ask for the whole of it
     told = mask(F.concat(F.lit('"'), key, F.lit('": "'), own, F.lit('"')), private_masks(masks))
-    return F.regexp_extract(told, r'(?s)^"[^"]*": "?(.*?)"?$', 1)
+    shown = F.regexp_extract(told, r'(?s)^"[^"]*": "?(.*?)"?$', 1)
+    return F.when(shown == plain, word).otherwise(shown)
 
 
 def _encoding(odd: Column) -> Column:
@@ -149,20 +148,20 @@ def _encoding(odd: Column) -> Column:
 
 
 def _length(odd: Column, usual: Column) -> Column:
-    lengths = F.filter(usual["usual"], lambda u: (u["what"] == "kind") & (u["path"] == "length"))
-    longest = F.array_max(F.transform(lengths, lambda u: u["word"].cast("int")))
-    longer = F.filter(odd, lambda f: (f["path"] == "length") & (f["word"].cast("int") >= longest + TOO_LONG))
+    least = usual["longest"] + TOO_LONG
+    longer = F.filter(odd, lambda f: (f["path"] == "length") & (f["word"].cast("int") >= least))
     return _told(longer, lambda f: (F.lit("too long"), F.lit("the payload is much longer than healthy ones")))
 
 
 def _told(found: Column, tell: Callable[[Column], tuple[Column, Column]], rank: int = 0, sign: str = " ") -> Column:
-    """Turn facts into ``struct<path, rank, key, sentence>``; of one path only the lowest rank is kept."""
+    """Turn facts into ``struct<length, path, rank, key, sentence>``; of one path only the lowest rank is kept."""
 
-    def one(fact: Column) -> Column:
-        word, sentence = tell(fact.withField("path", _without_addresses(fact["path"])))
-        key = F.concat(_without_addresses(fact["path"]), F.lit(sign), word)
+    def one(odd: Column) -> Column:
+        word, sentence = tell(odd)
+        key = F.concat(odd["path"], F.lit(sign), word)
         return F.struct(
-            fact["path"].alias("path"),
+            F.length(odd["path"]).alias("length"),
+            odd["path"].alias("path"),
             F.lit(rank).alias("rank"),
             key.alias("key"),
             sentence.alias("sentence"),

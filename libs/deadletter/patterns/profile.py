@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.patterns.shape import encoding, leaves
+from deadletter.patterns.shape import APART, encoding, leaves
 
 USUAL = 0.02
 """Share of the healthy messages from which on a path, a type or an encoding is usual among them."""
@@ -19,27 +19,44 @@ LARGEST_VOCABULARY = 64
 UNSEEN = 0.01
 """A path has a vocabulary when the share of values seen only once, which is about the chance that the
 next message brings a new one (Good and Turing), is no greater than this."""
+PARTS = ("what", "path", "word")
 
 
 def facts(payload: Column) -> Column:
-    """What is said of one payload: ``array<struct<what, path, word>>``, each fact once.
+    """What is said of one payload, each fact once: ``array<string>``, of which :func:`parts` tells the parts.
 
-    ``what`` is ``path``, ``kind`` or ``value``; the pseudo-paths ``encoding`` and ``length`` have kinds too.
+    Facts are texts, as Spark compares these by their hashes, and structs each with each.
     """
     text = F.coalesce(payload, F.lit(""))
     length = F.floor(F.log2(F.octet_length(text) + 1)).cast("string")
     # one transform: each further mention of the leaves would parse the payload again
     said = F.flatten(F.transform(leaves(text), _facts_of_leaf))
-    whole = F.array(_fact("kind", F.lit("encoding"), encoding(text)), _fact("kind", F.lit("length"), length))
-    return F.array_distinct(F.concat(F.filter(said, lambda fact: fact["word"].isNotNull()), whole))
+    whole = F.array(fact("kind", "encoding", encoding(text)), fact("kind", "length", length))
+    return F.array_distinct(F.concat(F.filter(said, F.isnotnull), whole))
 
 
 def _facts_of_leaf(leaf: Column) -> Column:
-    return F.array(
-        _fact("path", leaf["path"], F.lit("")),
-        _fact("kind", leaf["path"], leaf["kind"]),
-        _fact("value", leaf["path"], leaf["value"]),
-    )
+    path = leaf["path"]
+    return F.array(fact("path", path, ""), fact("kind", path, leaf["kind"]), fact("value", path, leaf["value"]))
+
+
+def fact(what: Column | str, path: Column | str, word: Column | str) -> Column:
+    """One fact; null where a part is. Texts are themselves here, not names of columns."""
+    return F.concat(*[part if isinstance(part, Column) else F.lit(part) for part in (what, APART, path, APART, word)])
+
+
+def parts(facts: Column) -> Column:
+    """Facts taken apart: ``array<struct<what, path, word>>``.
+
+    ``what`` is ``path``, ``kind`` or ``value``; the pseudo-paths ``encoding`` and ``length`` have kinds too.
+
+    >>> told = spark.createDataFrame([('{"to": "b"}',)], "payload STRING").select(parts(facts(F.col("payload"))))
+    >>> [tuple(fact) for fact in told.first()[0]][2:]
+    [('path', '$.to', ''), ('kind', '$.to', 'text'), ('value', '$.to', 'b'), ('kind', 'encoding', 'ASCII'), \
+('kind', 'length', '3')]
+    """
+    split = F.transform(facts, lambda fact: F.split(fact, APART, 3))
+    return F.transform(split, lambda part: F.struct(*[part[i].alias(name) for i, name in enumerate(PARTS)]))
 
 
 def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> DataFrame:
@@ -47,8 +64,8 @@ def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> Dat
 
     For payloads that are at hand, as tests have them: a run keeps the counts, see :mod:`deadletter.gold.profile`.
     """
-    told = healthy.select(*by, F.explode(facts(F.col(payload_col))).alias("fact"))
-    return profile_of(told.groupBy(*by, "fact.what", "fact.path", "fact.word").agg(F.count(F.lit(1)).alias("n")), by)
+    told = healthy.select(*by, F.explode(parts(facts(F.col(payload_col)))).alias("fact"))
+    return profile_of(told.groupBy(*by, *[f"fact.{part}" for part in PARTS]).agg(F.count(F.lit(1)).alias("n")), by)
 
 
 def profile_of(counted: DataFrame, by: Sequence[str] = ()) -> DataFrame:
@@ -56,20 +73,16 @@ def profile_of(counted: DataFrame, by: Sequence[str] = ()) -> DataFrame:
 
     ``counted`` has each of the :func:`facts` as ``what, path, word``, and in ``n`` how many healthy messages say it.
     Columns: ``by`` (null in the row for all), ``everywhere`` (true in that row), ``messages``, ``usual``
-    (the usual facts), ``required`` (paths that are there whenever the object they belong to is) and
-    ``vocabularies`` (the paths with few values).
+    (the usual facts), ``required`` (the facts that tell of paths that are there whenever the object they belong to is),
+    ``vocabularies`` (the paths with few values) and ``longest`` (the greatest usual length, as a power of two).
     """
     scopes = F.array(F.lit(False), F.lit(True)) if by else F.array(F.lit(True))
     scoped = counted.withColumn("everywhere", F.explode(scopes))
     for name in by:
         scoped = scoped.withColumn(name, F.when(~F.col("everywhere"), F.col(name)))
-    keys, said = [*by, "everywhere"], ("what", "path", "word")
-    summed = scoped.groupBy(*keys, *said).agg(F.sum("n").alias("n")).withColumn("fact", F.struct(*said))
+    keys = [*by, "everywhere"]
+    summed = scoped.groupBy(*keys, *PARTS).agg(F.sum("n").alias("n"))
     return _summarised(_judged(summed, keys), keys)
-
-
-def _fact(what: str, path: Column, word: Column) -> Column:
-    return F.struct(F.lit(what).alias("what"), path.alias("path"), word.alias("word"))
 
 
 def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:
@@ -101,20 +114,22 @@ def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:
 def _summarised(judged: DataFrame, keys: list[str]) -> DataFrame:
     is_path = (F.col("what") == "path") & F.col("usual")
     is_object = (F.col("what") == "kind") & (F.col("word") == "object")
+    is_length = (F.col("what") == "kind") & (F.col("path") == "length") & F.col("usual")
     path = F.struct("path", "n")
     gathered = judged.groupBy(*keys).agg(
         F.max("messages").alias("messages"),
-        F.array_sort(F.collect_set(F.when(F.col("usual"), F.col("fact")))).alias("usual"),
+        F.array_sort(F.collect_set(F.when(F.col("usual"), fact(*map(F.col, PARTS))))).alias("usual"),
         F.collect_set(F.when(is_path, path)).alias("_paths"),
         F.map_from_entries(F.collect_set(F.when(is_object, path))).alias("_objects"),
         F.array_sort(F.collect_set(F.when(F.col("vocabulary"), F.col("path")))).alias("vocabularies"),
+        F.max(F.when(is_length, F.col("word").cast("int"))).alias("longest"),
     )
     always = F.filter(
         "_paths",
         lambda p: p["n"] >= (1 - USUAL) * F.try_element_at("_objects", parent_of(p["path"])).cast("double"),
     )
-    required = F.array_sort(F.transform(always, lambda p: p["path"]))
-    return gathered.select(*keys, "messages", "usual", required.alias("required"), "vocabularies")
+    required = F.array_sort(F.transform(always, lambda p: fact("path", p["path"], "")))
+    return gathered.select(*keys, "messages", "usual", required.alias("required"), "vocabularies", "longest")
 
 
 def parent_of(path: Column) -> Column:

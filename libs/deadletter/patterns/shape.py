@@ -18,10 +18,26 @@ LONGEST_VALUE = 64
 LONGEST_PAYLOAD = 1 << 20
 """Characters of a payload that are parsed; a longer one is told by its size alone."""
 WHOLE = "$"
+APART = "\u0001"
+"""Stands between the parts of what is said of a payload; in a payload it counts as a digit."""
+DIGITS = f"[0-9{APART}]+"
+WORD = "(?<![0-9A-Za-z]){}(?![0-9A-Za-z])"
+IDS = "|".join(
+    [
+        WORD.format("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+        WORD.format("[0-9A-HJKMNP-TV-Z]{26}"),
+        WORD.format("(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}"),
+        DIGITS,
+    ]
+)
+"""What in a key is an id: UUIDs, ULIDs, hexadecimal words, digits."""
+ADDRESS = r"[^@\s,;<>]+@[^@\s,;<>]+"
+"""What is used as a key can be somebody's address; ``@attributes`` is none."""
 
 
 def leaves(payload: Column) -> Column:
-    """Every path of a JSON payload, sorted: ``array<struct<path, kind, value>>``; ``$`` is the whole.
+    """The paths of a JSON payload, level by level: ``array<struct<path, kind, value>>``; ``$`` is the whole. What is in
+    several elements of an array comes once for each.
 
     ``value`` is a short string with its digits masked, or a whole number below 1000; otherwise null.
     What is not JSON has the one path ``$`` whose kind says how, see :func:`not_json`.
@@ -87,9 +103,9 @@ def shape(payload: Column) -> Column:
     >>> [row[0] for row in df.select(shape(F.col("payload"))).collect()]
     ['$ object, $.a null, $.b array, $.b[] number; ASCII; 4^2 bytes', '$ truncated; ASCII; 4^1 bytes']
     """
-    paths = F.array_distinct(F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"])))
+    paths = F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"]))
     size = F.concat(F.lit("4^"), size_class(payload).cast("string"), F.lit(" bytes"))
-    return F.concat_ws("; ", F.array_join(paths, ", "), encoding(payload), size)
+    return F.concat_ws("; ", F.array_join(F.array_sort(F.array_distinct(paths)), ", "), encoding(payload), size)
 
 
 def _leaves_of(root: Column) -> Column:
@@ -101,8 +117,7 @@ def _leaves_of(root: Column) -> Column:
         _one_level_deeper,
         lambda found: found["seen"],
     )
-    told = F.transform(F.transform(nodes, _read), _told)
-    return F.when(root.isNotNull(), F.sort_array(F.array_distinct(told)))
+    return F.when(root.isNotNull(), F.transform(F.transform(nodes, _read), _told))
 
 
 def _node(path: Column, value: Column) -> Column:
@@ -117,10 +132,9 @@ def _one_level_deeper(found: Column, _level: Column) -> Column:
 
 
 def _children(node: Column) -> Column:
-    # a key with digits in it is often an id: one path for all of them
     members = F.transform(
         F.slice(F.map_entries(F.try_variant_get(node["v"], "$", "map<string,variant>")), 1, WIDTH),
-        lambda e: _node(F.concat(node["path"], F.lit("."), F.regexp_replace(e["key"], "[0-9]+", "#")), e["value"]),
+        lambda e: _node(F.concat(node["path"], F.lit("."), _key(e["key"])), e["value"]),
     )
     elements = F.transform(
         F.slice(F.try_variant_get(node["v"], "$", "array<variant>"), 1, WIDTH),
@@ -131,6 +145,12 @@ def _children(node: Column) -> Column:
         .when(node["schema"].startswith("ARRAY"), elements)
         .otherwise(F.array())
     )
+
+
+def _key(key: Column) -> Column:
+    """A key as paths have it: one path for all that differ in an id only, and nobody's address."""
+    ids = F.regexp_replace(key, IDS, "#")
+    return F.when(key.contains("@"), F.regexp_replace(ids, ADDRESS, "<email>")).otherwise(ids)
 
 
 def _read(node: Column) -> Column:
@@ -172,6 +192,6 @@ def _kind(read: Column) -> Column:
 
 def _value(read: Column) -> Column:
     text = read["text"]
-    word = F.when(F.length(text) <= LONGEST_VALUE, F.regexp_replace(text, "[0-9]+", "#"))
+    word = F.when(F.length(text) <= LONGEST_VALUE, F.regexp_replace(text, DIGITS, "#"))
     small = F.when(F.abs(read["number"]) < 1000, text)
     return F.when(read["schema"] == "STRING", word).when(read["schema"] == "BIGINT", small)
