@@ -3,6 +3,7 @@
 import argparse
 
 from deadletter.lake import Lake
+from deadletter.rules.zaqar_store import STORES
 from deadletter.session import get_spark
 from deadletter.steps import gold
 from deadletter.steps.quality import gated
@@ -14,10 +15,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lake", required=True, help="folder, or catalog:NAME")
     parser.add_argument("--as-of", default="", help="ISO 8601; empty: the greatest event time")
+    parser.add_argument(
+        "--zaqar-store", default="", choices=["", *STORES], help="whose habits to replay; empty: the last run's"
+    )
     given = parser.parse_args(arguments)
     lake = Lake(get_spark(), given.lake)
     with gated(lake) as gate:
-        gold.derive(lake, gate, utc(given.as_of) if given.as_of else None)
+        gold.derive(lake, gate, utc(given.as_of) if given.as_of else None, habits=STORES.get(given.zaqar_store))
     for warning in gate.warnings:
         print(f"warning: {warning}")
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 EXPERIMENT = "deadletter"
+"""The experiment that runs are kept in, unless ``MLFLOW_EXPERIMENT_NAME`` names another."""
 STORE = "mlflow.db"
 TEMPLATES = "templates.json"
 PLOT = "survival.html"
@@ -103,11 +104,12 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 def _experiment(kept: MlflowClient, folder: str) -> str:
-    known = kept.get_experiment_by_name(EXPERIMENT)
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT  # Databricks takes nothing but a path
+    known = kept.get_experiment_by_name(name)
     if known is not None:
         return known.experiment_id
     local = str(Path(folder, "mlflow").absolute()) if _is_local() else None
-    return kept.create_experiment(EXPERIMENT, artifact_location=local)
+    return kept.create_experiment(name, artifact_location=local)
 
 
 def patterns_of(folder: str, run_id: str) -> list[dict]:

@@ -169,6 +169,30 @@ def test_targets():
     assert BUNDLE["targets"]["prod"]["mode"] == "production"
     assert "service_principal_name" in BUNDLE["targets"]["prod"]["run_as"]
     assert "host" not in (ROOT / "databricks.yml").read_text()
+    # older ones refuse run_as beside a dashboard, or pass over dataset_catalog
+    assert BUNDLE["bundle"]["databricks_cli_version"] == ">= 0.297.0"
+    assert "0.297.0" in (ROOT / "README.md").read_text()
+
+
+def test_nobody_else_may_write_what_production_runs():
+    root = BUNDLE["targets"]["prod"]["workspace"]["root_path"]
+    assert root.startswith("/Workspace/Users/${var.service_principal}/"), "all users may write to /Workspace/Shared"
+
+
+def test_tables_and_dashboard_have_the_same_readers():
+    permissions = BUNDLE["targets"]["prod"]["permissions"]
+    assert [p["level"] for p in permissions if p.get("group_name") == "${var.readers}"] == ["CAN_VIEW"]
+    assert {p.get("group_name") for p in permissions} == {None, "${var.readers}"}
+    # a grant knows all users as the one, a permission as the other
+    assert BUNDLE["variables"]["readers"]["default"] not in ("account users", "users")
+
+
+def test_what_the_names_and_rights_of_tables_hang_on():
+    assert BUNDLE["experimental"]["skip_name_prefix_for_schema"] is True
+    assert BUNDLE["artifacts"]["wheel"]["dynamic_version"] is True
+    ((_, kind, dashboard),) = [found.values for found in resources() if found.values[1] == "dashboards"]
+    assert (kind, dashboard["dataset_catalog"]) == ("dashboards", "${var.catalog}")
+    assert dashboard["embed_credentials"] is False, "each reader sees what their own rights show"
 
 
 def test_production_may_use_what_was_deployed():
@@ -182,6 +206,8 @@ def test_production_may_use_what_was_deployed():
         may = {grant["principal"]: set(grant["privileges"]) for grant in grants}
         assert {"USE_SCHEMA", "CREATE_TABLE", "SELECT", "MODIFY"} <= may["${var.service_principal}"]
         read |= {name} if "SELECT" in may.get("${var.readers}", ()) else set()
+        # the lake's own masks are there: who cannot read them would see what they hide
+        assert name != "control" or "READ_VOLUME" in may["${var.readers}"]
     asked = {
         name for page in dashboards() for sql in load(page.values[0]).datasets.values() for name in LAYER.findall(sql)
     }

@@ -53,6 +53,11 @@ def assert_stopped(lake, table, stopped):
     assert (table.full_name, FEW.id) in [(row["table_name"], row["rule_id"]) for row in failed]
 
 
+def test_a_run_judges_every_table_that_has_rules(small_lake):
+    judged = small_lake.read(tables.QUALITY_METRICS).select("table_name").distinct().collect()
+    assert {row["table_name"] for row in judged} == set(suites.load_all())
+
+
 def test_the_shell_sees_a_stopped_run(spark, tmp_path, monkeypatch, capsys):
     """Exit code 3, and what a person has to know on standard error: also of a file that no later run reads."""
     landing, wrong = few_lines(tmp_path / "landing"), with_rule(tables.QUEUE_EVENTS.full_name)

@@ -1,9 +1,15 @@
-"""The tasks of the scheduled job make the same lake as the command."""
+"""The tasks of the scheduled job make the same lake as the command, and pass on what they are given."""
 
+import contextlib
 import runpy
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from deadletter.lake import Lake
+from deadletter.rules.zaqar_store import MONGODB
 from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import few_lines
 
@@ -16,3 +22,52 @@ def test_the_tasks_make_the_lake_of_a_run(spark, small_lake, tmp_path):
     for name, more in (("bronze", landing), ("silver", []), ("gold", [])):
         runpy.run_path(str(PIPELINES / f"{name}.py"))["main"]([*more, *place])
     assert_same_tables(Lake(spark, place[1]), small_lake, COMPARED)
+
+
+def called(name, *arguments):
+    """What a task without Spark gave its step, by place and by name; the step and its gate have a warning."""
+    got = []
+
+    def step(*given, **named):
+        got.append((given, named))
+        return ["of the step"]
+
+    main = runpy.run_path(str(PIPELINES / f"{name}.py"))["main"]
+    gate = SimpleNamespace(warnings=["of the gate"])
+    main.__globals__.update(
+        get_spark=lambda **_: None,
+        Lake=lambda *_: SimpleNamespace(lock=contextlib.nullcontext),
+        gated=lambda _: contextlib.nullcontext(gate),
+        sources=SimpleNamespace(is_kafka=bool, find=list),
+        bronze=SimpleNamespace(ingest=step),
+        silver=SimpleNamespace(merge=step),
+        gold=SimpleNamespace(derive=step),
+        maintain=step,
+    )
+    main(["--lake", "lake", *arguments])
+    return got[0]
+
+
+def test_gold_is_judged_as_of_a_time_by_a_stores_habits():
+    (_, _, as_of), named = called("gold", "--as-of", "2026-11-20T21:00:00+00:00", "--zaqar-store", "mongodb")
+    assert (as_of, named) == (datetime(2026, 11, 20, 21, tzinfo=UTC), {"habits": MONGODB})
+    (_, _, as_of), named = called("gold", "--as-of", "", "--zaqar-store", "")
+    assert (as_of, named) == (None, {"habits": None})
+
+
+def test_files_are_kept_as_long_as_was_said():
+    (_, hours), _ = called("maintenance", "--retain-hours", "200")
+    assert hours == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "told"),
+    [
+        ("bronze", ["--landing", "landing"], "warning: of the step"),
+        ("silver", [], "of the gate"),
+        ("gold", [], "warning: of the gate"),
+    ],
+)
+def test_a_task_tells_the_warnings(name, more, told, capsys):
+    called(name, *more)
+    assert told in capsys.readouterr().out

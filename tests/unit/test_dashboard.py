@@ -11,6 +11,7 @@ import pytest
 
 from deadletter.dashboard.definition import Query, Widget, load
 from deadletter.dashboard.draw import draw, pie, series, xy
+from deadletter.dashboard.page import control
 from deadletter.dashboard.queries import conditions, query_sql
 from deadletter.dashboard.server import bundled, handler
 from deadletter.errors import UsageError
@@ -74,7 +75,11 @@ def test_days_include_the_last():
     chosen = widget("filter-date-range-picker", queries=queries, name="f")
     both = "`time` >= '2026-01-01'::date AND `time` < '2026-01-02'::date + INTERVAL 1 DAY"
     assert conditions([chosen], {"f": ["2026-01-01", "2026-01-02"]}) == {"d": [both]}
-    assert conditions([chosen], {"f": ["2026-01-01", ""]}) == {"d": ["`time` >= '2026-01-01'::date"]}
+    for first_only in (["2026-01-01", ""], ["2026-01-01"]):  # a link may name one day only
+        assert conditions([chosen], {"f": first_only}) == {"d": ["`time` >= '2026-01-01'::date"]}
+        assert control(chosen, [], first_only).count('value="2026-01-01"') == 1
+    assert conditions([chosen], {"f": ["2026-01-01", "2026-01-02", "2026-01-03"]}) == {"d": [both]}
+    assert control(chosen, [], ()).count('value=""') == 2
 
 
 def test_series_by_colour_and_by_field():

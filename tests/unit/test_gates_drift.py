@@ -2,18 +2,18 @@
 
 import random
 
-from deadletter.gates.drift import ALPHA, corrected_p, drift_p, drifted
+from deadletter.gates.drift import ALPHA, MOST, corrected_p, drift_p, drifted
 from deadletter.gates.outcomes import Outcome
 from deadletter.gates.suites import Rule
 
 
-def outcome(failing, rows, identity="r"):
-    rule = Rule(identity, "expect_column_values_to_not_be_null", {"column": "raw"}, "warning", "why", "do")
+def outcome(failing, rows, identity="r", severity="warning"):
+    rule = Rule(identity, "expect_column_values_to_not_be_null", {"column": "raw"}, severity, "why", "do")
     return Outcome("bronze.queue_events", rule, failing == 0, rows, failing, "", where="`raw` IS NULL")
 
 
-def told(failing, rows, past):
-    return drifted([outcome(failing, rows)], {("bronze.queue_events", "r"): past})
+def told(failing, rows, past, severity="warning"):
+    return drifted([outcome(failing, rows, severity=severity)], {("bronze.queue_events", "r"): past})
 
 
 def test_small_counts_say_nothing():
@@ -25,6 +25,11 @@ def test_a_clear_rise_is_told():
     [drift] = told(100, 1000, [(1000, 10)] * 10)
     assert drift.p < ALPHA
     assert "10.00% of the rows fail, against 1.00%" in drift.message
+
+
+def test_what_only_informs_is_measured_and_not_told():
+    assert told(100, 1000, [(1000, 10)] * 10, "info") == []
+    assert corrected_p([outcome(100, 1000, severity="info")], {("bronze.queue_events", "r"): [(1000, 10)] * 10})
 
 
 def test_a_first_failure_after_a_long_clean_past_is_told():
@@ -40,6 +45,20 @@ def test_runs_that_always_differ_are_no_drift():
 def test_what_is_certain_but_tiny_is_not_told():
     assert drift_p(10_000_000, 1_000, [(10_000_000, 10)] * 10) < ALPHA
     assert told(1_000, 10_000_000, [(10_000_000, 10)] * 10) == []
+
+
+def test_what_is_certain_but_a_small_part_of_a_large_share_is_not_told():
+    past = [(10_000, 5_000)] * 10
+    assert drift_p(10_000, 6_000, past) < ALPHA
+    assert told(6_000, 10_000, past) == []
+    assert len(told(7_600, 10_000, past)) == 1
+
+
+def test_huge_counts_are_scaled_down():
+    past = [(100_000, 50_000 + beside) for beside in (-300, 200, 0, 100, -100)]
+    p = drift_p(MOST, MOST // 2 + 400, past)
+    assert 0.001 < p < 0.5
+    assert drift_p(100 * MOST, 100 * (MOST // 2 + 400), past) == p
 
 
 def test_a_short_past_is_none():

@@ -1,12 +1,16 @@
 """Rows are split, tables judged, and what stops a run says all that a person needs."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import DeadletterError, GateError
+from deadletter.gates import suites
 from deadletter.gates.docs import write_docs
+from deadletter.gates.drift import ALPHA
 from deadletter.gates.gate import Gate
 from deadletter.gates.metrics import metrics, past
 from deadletter.gates.outcomes import Outcome, enforce
@@ -14,12 +18,15 @@ from deadletter.gates.refused import refused
 from deadletter.gates.rows import broken, split
 from deadletter.gates.suites import Rule, Suite, load_all
 from deadletter.gates.tablerules import judge
+from deadletter.lake import Lake
+from deadletter.steps.quality import gated
 
 COLUMNS = {"event_id": "string", "limit": "bigint", "granted": "bigint"}
 LIMIT = Rule(
     "r1", "expect_column_values_to_be_between", {"column": "limit", "min_value": 0}, "critical", "why 1", "do 1"
 )
-GRANTED = Rule("r2", "expect_column_values_to_not_be_null", {"column": "granted"}, "warning", "why 2", "do 2")
+R2 = "00000000-0000-4000-8000-000000000002"  # as the Data Docs take it
+GRANTED = Rule(R2, "expect_column_values_to_not_be_null", {"column": "granted"}, "warning", "why 2", "do 2")
 UNIQUE = Rule("r3", "expect_column_values_to_be_unique", {"column": "event_id"}, "critical", "why 3", "do 3")
 KNOWN = Rule(
     "r4",
@@ -90,7 +97,7 @@ def test_a_critical_failure_stops_with_all_that_is_needed(attempts):
     assert 'example   {"event_id":"b","limit":-1}' in told
     assert "deadletter show" not in told  # these rows are not written
     assert "picks up where it stopped" in told
-    assert "r2" not in told
+    assert R2 not in told
 
 
 def test_refused_rows_and_warnings_do_not_stop(attempts):
@@ -115,9 +122,44 @@ def test_bad_rows_become_quarantined_events(spark, attempts):
 
 
 def test_metrics_become_the_past(spark):
-    runs = [metrics(spark, [Outcome("t", LIMIT, n == 0, 10, n, "")], f"run{n}", at(n)) for n in range(4)]
+    runs = [metrics(spark, [Outcome("t", GRANTED, n == 0, 10, n, "")], f"run{n}", at(n)) for n in range(4)]
     every = runs[0].union(runs[1]).union(runs[2]).union(runs[3])
-    assert past(every, runs=3) == {("t", "r1"): [(10, 3), (10, 2), (10, 1)]}
+    assert past(every, runs=3) == {("t", GRANTED.id): [(10, 3), (10, 2), (10, 1)]}
+
+
+def runs_of(spark, outcomes, name, hour, count):
+    """History of so many runs that found the same."""
+    names = F.array(*[F.lit(f"{name}{n}") for n in range(count)])
+    return metrics(spark, outcomes, name, at(hour)).withColumn("run_id", F.explode(names))
+
+
+def past_runs(spark):
+    """Five in which 1 % of 1,000 rows had no ``granted``, and thirty later ones, stopped, with half of theirs."""
+    share = Outcome("silver.claim_attempts", GRANTED, False, 1000, 10, "")
+    stopping = Outcome("silver.claim_attempts", LIMIT, False, 1000, 1, "")
+    tries = runs_of(spark, [replace(share, failing=500), stopping], "stopped", 2, 30)
+    return runs_of(spark, [share], "good", 1, 5).union(tries)
+
+
+def test_a_stopped_run_is_no_past(spark):
+    gone_on = metrics(spark, [Outcome("t", LIMIT, False, 10, 1, "", refused=True)], "refused", at(1))
+    found = past(past_runs(spark).union(gone_on))
+    assert found == {("silver.claim_attempts", GRANTED.id): [(1000, 10)] * 5, ("t", "r1"): [(10, 1)]}
+
+
+def test_a_run_tells_and_keeps_what_left_its_past(spark, tmp_path, monkeypatch):
+    lake = Lake(spark, str(tmp_path))
+    lake.create_missing([tables.QUALITY_METRICS])
+    lake.append(past_runs(spark), tables.QUALITY_METRICS)
+    monkeypatch.setattr(suites, "load_all", lambda: {"silver.claim_attempts": suite(GRANTED)})
+    rows = spark.range(1000).selectExpr("id AS event_id", "nullif(id % 5, 0) AS granted")
+    with gated(lake, lambda text: None) as gate:
+        gate.check(rows, tables.CLAIM_ATTEMPTS)
+        gate.warnings.clear()
+    (told,) = gate.warnings
+    assert "20.00% of the rows fail, against 1.00%" in told
+    (kept,) = lake.read(tables.QUALITY_METRICS).where(F.col("run_id") == gate.run_id).collect()
+    assert (kept["rule_id"], kept["failing"]) == (GRANTED.id, 200) and kept["drift_p"] < ALPHA
 
 
 def test_a_gate_notes_what_stopped_it(spark):

@@ -46,8 +46,9 @@ def test_gx_reads_and_writes_each_file_unchanged(path):
 
 
 def test_every_table_of_a_layer_has_a_suite():
+    """But for the one that the gates write themselves."""
     layered = {table.full_name for table in tables.ALL_TABLES if table.layer in ("bronze", "silver", "gold")}
-    assert set(load_all()) == layered
+    assert set(load_all()) == layered - {tables.QUALITY_METRICS.full_name}
 
 
 def test_every_key_is_judged_unique():

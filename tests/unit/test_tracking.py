@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from deadletter.errors import DeadletterError, UsageError
-from deadletter.tracking import SETTINGS, compared, log_run, patterns_of
+from deadletter.tracking import SETTINGS, client, compared, log_run, patterns_of
 
 CURVE = [{"place": "zaqar orders", "delivery": 1, "reached": 10, "settled": 8}]
 
@@ -18,7 +18,8 @@ def pattern(name, count):
 
 
 def test_two_runs_are_kept_and_compared(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
     folder = str(tmp_path / "a lake")
     (tmp_path / "a lake").mkdir()
     old, new = [pattern("a", 5), pattern("b", 1)], [pattern("a", 7)]
@@ -27,6 +28,11 @@ def test_two_runs_are_kept_and_compared(tmp_path, monkeypatch):
     assert (tmp_path / "a lake" / "mlflow.db").is_file()
     assert [path.name for path in (tmp_path / "a lake" / "mlflow").rglob("survival.html")] == ["survival.html"]
     assert (patterns_of(folder, first), patterns_of(folder, second)) == (old, new)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "/Users/ann/dead")  # Databricks takes nothing but a path
+    third = log_run(folder, {}, {}, new, [])
+    experiments = [client(folder).get_run(run).info.experiment_id for run in (first, second, third)]
+    names = [client(folder).get_experiment(name).name for name in experiments]
+    assert names == ["deadletter", "deadletter", "/Users/ann/dead"]
     changes = {row["pattern_id"]: row["change"] for row in compared(old, new)}
     assert changes == {"a": 2, "b": -1}
     with pytest.raises(UsageError, match="no run with patterns"):

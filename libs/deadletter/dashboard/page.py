@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from deadletter.dashboard.definition import Page, Widget
 from deadletter.dashboard.draw import ROW_HEIGHT, draw
-from deadletter.dashboard.queries import MOST_ROWS, Choice, Data, conditions
+from deadletter.dashboard.queries import MOST_ROWS, Choice, Data, conditions, ends
 from deadletter.parallel import together
 
 
@@ -83,8 +83,7 @@ def control(widget: Widget, offered: list[str], chosen: list[str] | tuple) -> st
     """
     name = escape(widget.name)
     if widget.kind == "filter-date-range-picker":
-        low, high = chosen or ("", "")
-        bounds = "".join(f'<input type="date" name="{name}" value="{escape(value)}">' for value in (low, high))
+        bounds = "".join(f'<input type="date" name="{name}" value="{escape(value)}">' for value in ends(chosen))
         return f"<fieldset><legend>{escape(widget.title)}, from and to</legend>{bounds}</fieldset>"
     several = widget.kind == "filter-multi-select"
     options = "" if several else '<option value="">all</option>'

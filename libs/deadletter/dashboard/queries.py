@@ -16,7 +16,7 @@ from deadletter.sqltext import sql_string
 MOST_ROWS = 5000
 """Rows of one widget's query that a page can bear."""
 Choice = Mapping[str, Sequence[str]]
-"""What is chosen: a filter's name to its values; a date range has two, either of which may be empty."""
+"""What is chosen: a filter's name to its values; a date range has two, see :func:`ends`."""
 
 
 def query_sql(query: Query, source: str, conditions: Sequence[str] = ()) -> str:
@@ -43,9 +43,19 @@ def conditions(filters: Sequence[Widget], choice: Choice) -> dict[str, list[str]
     return found
 
 
+def ends(values: Sequence[str]) -> tuple[str, str]:
+    """First and last day of a date range, empty where none is chosen: a link can have any number of them.
+
+    >>> ends(["2026-01-01"]), ends([])
+    (('2026-01-01', ''), ('', ''))
+    """
+    first, last, *_ = *values, "", ""
+    return first, last
+
+
 def _condition(kind: str, expression: str, values: Sequence[str]) -> str:
     if kind == "filter-date-range-picker":
-        low, high = values
+        low, high = ends(values)
         bounds = [f"{expression} >= {sql_string(low)}::date"] if low else []
         bounds += [f"{expression} < {sql_string(high)}::date + INTERVAL 1 DAY"] if high else []
         return " AND ".join(bounds)

@@ -106,12 +106,13 @@ def corrected_p(outcomes: Iterable[Outcome], past: Past) -> dict[tuple[str, str]
 
 
 def drifted(outcomes: Sequence[Outcome], past: Past, p: dict[tuple[str, str], float] | None = None) -> list[Drift]:
-    """The rules whose failing share has left their past; ``p`` is what :func:`corrected_p` gave, if at hand."""
+    """The rules whose failing share has left their past, but for those that only inform; ``p`` is what
+    :func:`corrected_p` gave, if at hand."""
     p = corrected_p(outcomes, past) if p is None else p
     found = []
     for outcome in outcomes:
         key = (outcome.table, outcome.rule.id)
-        if p.get(key, 1.0) >= ALPHA:
+        if outcome.rule.severity == "info" or p.get(key, 1.0) >= ALPHA:
             continue
         before = sum(failing for _, failing in past[key]) / sum(rows for rows, _ in past[key])
         now = outcome.failing / outcome.rows

@@ -52,7 +52,7 @@ class Gate:
         return any(outcome.refused and not outcome.passed for outcome in found)
 
     def history(self, spark: SparkSession, past: Past) -> DataFrame:
-        """The run's rows of ``gold.quality_metrics``; adds a warning for each rule that left its ``past``."""
+        """The run's rows of ``gold.quality_metrics``; warns of each rule that left its ``past``."""
         p = corrected_p(self.outcomes, past)
         self.warnings += [drift.message for drift in drifted(self.outcomes, past, p)]
         return metrics(spark, self.outcomes, self.run_id, self.judged_at, p)

@@ -13,6 +13,8 @@ from deadletter.tables import QUALITY_METRICS
 
 KEPT = 30
 """Runs that make up a rule's past."""
+STOPPED = "NOT passed AND NOT refused AND severity = 'critical'"
+"""Rows of ``gold.quality_metrics`` that tell what stopped their run."""
 Past = Mapping[tuple[str, str], list[tuple[int, int]]]
 """Of each rule, by table and rule id: rows and failing rows of its past runs, the newest first."""
 
@@ -47,10 +49,14 @@ def metrics(
 
 
 def past(metrics: DataFrame, runs: int = KEPT) -> Past:
-    """What the newest ``runs`` runs found, for each rule; small: one pair of counts a rule and run."""
+    """What the newest ``runs`` runs found, for each rule; small: one pair of counts a rule and run.
+
+    Stopped runs are none of it: each try meets the same rows again, and soon there would be no other past.
+    """
+    went_on = metrics.join(metrics.where(STOPPED).select("run_id"), "run_id", "left_anti")
     run = F.struct(F.unix_micros("judged_at").alias("at"), "run_id", "rows", "failing")
     newest = F.slice(F.sort_array(F.collect_list(run), asc=False), 1, runs)
-    found = metrics.groupBy("table_name", "rule_id").agg(newest.alias("runs")).collect()
+    found = went_on.groupBy("table_name", "rule_id").agg(newest.alias("runs")).collect()
     return {
         (row["table_name"], row["rule_id"]): [(run["rows"], run["failing"]) for run in row["runs"]] for row in found
     }
