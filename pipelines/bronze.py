@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> None:
     spark = get_spark(kafka=sources.is_kafka(given.landing))
     lake = Lake(spark, given.lake)
     with lake.lock():
-        for warning in bronze.ingest(lake, given.landing):
+        for warning in bronze.ingest(lake, sources.find(given.landing)):
             print(f"warning: {warning}")
 
 

@@ -208,7 +208,14 @@ class Lake:
         """Note how far several steps have come, in one commit."""
         rows = [(step, note.source_version, note.as_of) for step, note in notes.items()]
         df = self.spark.createDataFrame(rows, "step STRING, source_version BIGINT, as_of TIMESTAMP")
-        self.append(df.withColumn("finished_at", F.current_timestamp()), PROGRESS)
+        self.append_now(df, PROGRESS, "finished_at")
+
+    def append_now(self, df: DataFrame, table: Table, name: str) -> None:
+        """Append rows with the present time in the column ``name``, by which the newest row counts: one that is later
+        than all that are there, as the clock may have been set back."""
+        newest = self.read(table).agg(F.max(name).alias(name))
+        later = F.greatest(F.current_timestamp(), F.col(name) + F.expr("INTERVAL 1 MICROSECOND"))
+        self.append(df.crossJoin(newest).withColumn(name, later), table)
 
     def append(self, df: DataFrame, table: Table) -> None:
         """Append rows that have the table's shape."""
@@ -346,9 +353,14 @@ class Lake:
         with handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise BusyError(
                     f"another run is at work on {self.folder}; this one did nothing. Try again when it ends."
+                ) from None
+            except OSError as error:
+                raise DeadletterError(
+                    f"cannot lock the lake {self.folder}: {error.strerror}. Nothing was changed. Put the lake on a "
+                    "file system with locks (flock): a local disk, or NFS that is mounted with them."
                 ) from None
             yield
 

@@ -31,10 +31,18 @@ def gold_as_of(lake: Lake) -> datetime:
 
 
 def habits_in(done: Mapping[str, Progress]) -> Habits:
-    """The habits of Zaqar's store that a lake's gold was derived with, by its ``control.progress``; the Redis store's
-    before the first time."""
-    noted = "habits" in done and done["habits"].source_version
-    return next((habits for habits in STORES.values() if noted == digest(habits)), REDIS)
+    """The habits of Zaqar's store that were chosen for a lake, by its ``control.progress``; the Redis store's before
+    the first choice. A lake of an earlier version has noted only what its gold was derived with."""
+    noted = done.get("store") or done.get("habits")
+    return next((habits for habits in STORES.values() if noted and noted.source_version == digest(habits)), REDIS)
+
+
+def chosen_habits(lake: Lake, done: Mapping[str, Progress], given: Habits | None) -> Habits:
+    """The habits that were ``given``, noted for later runs whatever becomes of this one; else those of the lake."""
+    known = habits_in(done)
+    if given and given != known:
+        lake.note_progress("store", digest(given), None)
+    return given or known
 
 
 def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFacts:

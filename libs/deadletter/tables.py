@@ -295,7 +295,11 @@ POISON_PATTERNS = Table(
         Column("part_of", "string", "The pattern it was split from; null: from none"),
         Column("example", MEMBER, "The representative member: the one of median length"),
         Column("differences", DIFFERENCES, "How members differ from healthy payloads, and how many of them"),
-        Column("concentrated_in", CONCENTRATION, "Whom its members have more often than their queues' messages"),
+        Column(
+            "concentrated_in",
+            CONCENTRATION,
+            "Whom its members have more often than their queues' messages; shares of those that name one",
+        ),
         Column("trend", TREND, "Deaths an hour, the latest 48 hours that have any"),
     ),
 )
@@ -377,7 +381,11 @@ PATTERN_ALIASES = Table(
     ("alias",),
     (
         Column("alias", "string", "An id that a pattern, or a part of one, had or would have had on its own"),
-        Column("pattern_id", "string", "The pattern that holds its dead letters now"),
+        Column(
+            "pattern_id",
+            "string",
+            "The pattern that holds its dead letters now, or its own id where that was merged: look that up here again",
+        ),
         Column("reason", "string", "grouping: it widened or came together with another; merged: people said so"),
     ),
 )

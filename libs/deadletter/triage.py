@@ -44,8 +44,9 @@ def by_grouping(lake: Lake) -> DataFrame:
     return lake.read(tables.PATTERN_ALIASES).where("reason = 'grouping'")
 
 
-def standing_decisions(lake: Lake, known: DataFrame, as_of: datetime) -> Decisions:
-    """What holds at ``as_of``, each pattern by the id it has now; ``known`` are its former ids."""
+def standing_decisions(lake: Lake, known: DataFrame, as_of: datetime | None) -> Decisions:
+    """What holds at ``as_of`` (null: after all decisions), each pattern by the id it has now; ``known`` are its former
+    ids."""
     rows = decisions(lake, as_of)
     named = sorted({row[name] for row in rows for name in ("pattern_id", "target") if row[name]})
     return standing(rows, current_ids(known, named))
@@ -81,10 +82,43 @@ def find(lake: Lake, pattern: str) -> str:
 
 
 def merged_id(lake: Lake, pattern: str) -> str | None:
-    """The whole id of a pattern that was merged into another; null where ``pattern`` is not one."""
-    merged = lake.read(tables.PATTERN_ALIASES).where("reason = 'merged'")
-    rows = merged.where(F.startswith("alias", F.lit(pattern))).select("alias").limit(2).collect()
+    """The whole id of a pattern that was merged into another, given by an id it has or had; null where ``pattern`` is
+    none of these."""
+    known = lake.read(tables.PATTERN_ALIASES)
+    merged = known.where("reason = 'merged'").select("alias")
+    own = F.when(F.col("reason") == "merged", F.col("alias")).otherwise(F.col("pattern_id")).alias("alias")
+    meant = known.where(F.startswith("alias", F.lit(pattern))).select(own)
+    rows = meant.join(merged, "alias").distinct().limit(2).collect()
     return rows[0]["alias"] if len(rows) == 1 else None
+
+
+def undoable(lake: Lake, pattern: str, as_of: datetime) -> str:
+    """The id of the pattern whose merge or split a split without ``along`` undoes.
+
+    Raises :class:`UsageError` where ``pattern`` was not merged or split, at ``as_of`` or by a decision for later.
+    """
+    name = find(lake, pattern)
+    name, known = merged_id(lake, pattern) or name, by_grouping(lake)
+    now, then = (standing_decisions(lake, known, time) for time in (as_of, None))
+    if any(move.pattern == name for move in (*now.moves, *then.moves)):
+        return name
+    row = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == name).first()
+    inside = sorted(part for part, whole in now.merged.items() if whole == name)
+    can = "--along queue, error or deviation splits it"
+    if row and row["part_of"]:
+        can = f"it is part of {row['part_of']}, and the split of that can be undone"
+    elif inside:
+        can = f"what was merged into it is taken out by its own id: {', '.join(inside)}"
+    raise UsageError(f"{name} was not merged or split, so there is nothing to undo; {can}")
+
+
+def ids_leading_to(lake: Lake, pattern: str) -> list[str]:
+    """All other ids of a pattern: those it had, and those that the patterns merged into it have or had."""
+    known = lake.read(tables.PATTERN_ALIASES)
+    direct = known.where(F.col("pattern_id") == pattern)
+    merged = [row["alias"] for row in direct.where("reason = 'merged'").collect()]
+    rows = known.where(F.col("pattern_id").isin(pattern, *merged)).select("alias").orderBy("alias").collect()
+    return [row["alias"] for row in rows]
 
 
 def _beginning(df: DataFrame, name: str, text: str) -> list[str]:
@@ -103,9 +137,8 @@ def decide(lake: Lake, pattern: str, action: str, by: str, why: str, at: datetim
         F.lit(at).cast("timestamp").alias("effective_at"),
         F.lit(by).alias("decided_by"),
         F.lit(why).alias("why"),
-        F.current_timestamp().alias("decided_at"),
     )
-    lake.append(row, tables.PATTERN_DECISIONS)
+    lake.append_now(row, tables.PATTERN_DECISIONS, "decided_at")
 
 
 def rejudge(lake: Lake, as_of: datetime) -> None:

@@ -400,7 +400,7 @@ PULSAR = {
     ),
     "dead letter topic without a name": (
         text(pulsar("subscribe", dead_letter_policy={"maxRedeliverCount": 3, "deadLetterTopic": ""})),
-        "quarantine value_lengths_to_be_between(dead_letter_queue)",
+        "rule: an empty name is no name; the client sends to the default topic",
     ),
     "control characters in a consumer's error": (
         text(pulsar("negative_acknowledge", 2, error="\x00\x1b[2J boom \u202e")),

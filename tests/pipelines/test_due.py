@@ -45,6 +45,19 @@ def topic(name, start, cities):
     return [json.dumps(event) for event in made.events]
 
 
+def lines_of_a_quiet_topic():
+    """A topic with few messages, each acknowledged: none of its payloads is compared with anything."""
+    made, now = Topic(random.Random(0), "public/quiet", 9), START
+    made.retry = False
+    made.subscribe(now, "s", None, None)
+    for number in range(3):
+        made.send(now + 1)
+        made.receive(now + 2, "s", made.messages[number])
+        made.acknowledge(now + 3, "s", made.messages[number])
+        now += SECOND
+    return [json.dumps(event | {"deliver_after_s": None}) for event in made.events]
+
+
 def lines_of_the_topic():
     """A topic whose first messages do well and whose last die, and its dead letter topic, read through."""
     topic, now = Topic(random.Random(7), "shop/orders", 1), START
@@ -89,7 +102,7 @@ def runs(spark, tmp_path_factory):
     folder, told = tmp_path_factory.mktemp("due"), []
     elsewhere, letters = lines_of_the_topic()
     parts = {
-        "first": topic("later", START + 3600 * SECOND, CITIES[1:2]) + elsewhere,
+        "first": topic("later", START + 3600 * SECOND, CITIES[1:2]) + elsewhere + lines_of_a_quiet_topic(),
         "second": topic("sooner", START, CITIES),
         "third": lines_of_triage(letters),
     }
@@ -113,6 +126,12 @@ def test_a_pattern_that_widens_takes_other_queues_dead_letters_along(runs):
     errors = dead.select("pattern_id", "tenant").distinct().collect()
     assert len({row["pattern_id"] for row in errors}) == 1
     assert len(errors) == 2
+
+
+def test_a_small_topic_is_not_due_where_nothing_of_it_is_compared(runs):
+    """Its own posts are nobody's turn to receive."""
+    (row,) = runs[0].read(tables.QUEUE_OUTLOOK).where("tenant = 'public/quiet'").collect()
+    assert not row["borrows"]
 
 
 def test_dead_letters_elsewhere_died_in_their_topic(runs):

@@ -168,7 +168,8 @@ def test_nobody_answers(tmp_path, monkeypatch, capsys):
 def test_a_session_without_the_connector(spark, broker, tmp_path):
     """Sessions for folders do without its jars; where one is given topics all the same, it says what is missing."""
     with pytest.raises(DeadletterError, match="has no Kafka connector. Start it with --packages org.apache.spark:"):
-        bronze.ingest(Lake(spark, str(tmp_path / "lake")), f"kafka://{broker.address}/zaqar=taps", quiet)
+        found = topics.parse_address(f"kafka://{broker.address}/zaqar=taps")
+        bronze.ingest(Lake(spark, str(tmp_path / "lake")), found, quiet)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import os
 
 import pytest
 
 from deadletter import steps, tables
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
+from deadletter.replay import habits_in
+from deadletter.rules.zaqar_store import MONGODB
 from deadletter.sources.landing import Folder
 from deadletter.steps import bronze, silver
 from deadletter.steps.quality import gated
@@ -39,7 +42,8 @@ def bad_lake(spark, tmp_path_factory):
     (zaqar / "large.jsonl").write_bytes(post(method="X" * 5_000_000))
     whole = gzip.compress(b"".join(post(client_id=f"c{n}") for n in range(5000)))
     (zaqar / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
-    (zaqar / ".half-written.jsonl").write_bytes(b'{"captured')
+    for name in (".half-written.jsonl", "_host=web1.jsonl", "_metadata-1.jsonl"):
+        (zaqar / name).write_bytes(b'{"captured')
     (landing / "kafka" / "100 % of zaqar" / "zaqar").mkdir(parents=True)
     (landing / "kafka" / "100 % of zaqar" / "zaqar" / "deep.jsonl").write_bytes(
         b'{"captured_at": "2026-11-20T20:53:03"}\n'
@@ -48,7 +52,7 @@ def bad_lake(spark, tmp_path_factory):
     (landing / "loose.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:02+00:00"}\n')
     lake, summary = Lake(spark, str(tmp_path_factory.mktemp("bad-lake"))), steps.Summary()
     with gated(lake, quiet) as gate:  # what is read and refused needs no gold
-        summary.warnings += bronze.ingest(lake, str(landing), quiet)
+        summary.warnings += bronze.ingest(lake, [Folder(str(landing))], quiet)
         silver.merge(lake, gate, summary, quiet)
     return lake, summary
 
@@ -87,23 +91,32 @@ def test_a_cut_archive_is_named_and_its_lines_kept(bad_lake):
     assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%cut.jsonl.gz'").count() > 100
 
 
-def test_an_old_damaged_archive_excuses_no_other_fault(tmp_path):
+def test_what_is_still_being_written_is_not_read(bad_lake):
+    """Spark reads some names that begin with an underscore."""
+    names = bad_lake[0].read(tables.QUEUE_EVENTS).selectExpr("substring_index(source_file, '/', -1) AS name").distinct()
+    assert [row["name"] for row in names.collect() if row["name"].startswith((".", "_"))] == []
+
+
+def test_an_old_damaged_archive_excuses_no_other_fault(spark, tmp_path):
     """Read leniently, files that the storage does not give would be left out without a word."""
     (tmp_path / "zaqar").mkdir()
-    cut, good = (tmp_path / "zaqar" / name for name in ("cut 1.jsonl.gz", "good.jsonl"))
-    cut.write_bytes(gzip.compress(GOOD[0])[:-9])
+    cut, old, good = (tmp_path / "zaqar" / name for name in ("cut 1.jsonl.gz", "old 1.jsonl.gz", "good.jsonl"))
+    for path in (cut, old):
+        path.write_bytes(gzip.compress(GOOD[0])[:-9])
     good.write_bytes(GOOD[0])
     source = Folder(str(tmp_path / "zaqar" / ".."))
 
     def fault(path):
         return DeadletterError(f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {path.as_uri()}.")
 
-    assert [cut.name in warning for warning in source.rescue(fault(cut))] == [True]
+    taken = spark.createDataFrame([(old.as_uri(),), (good.as_uri(),)], "source_file STRING")
+    assert [cut.name in warning for warning in source.rescue(fault(cut), taken)] == [True]
+    assert len(source.rescue(fault(cut), taken.where("false"))) == 2, "both are new"
     with pytest.raises(DeadletterError, match="good.jsonl"):
-        source.rescue(fault(good))
+        source.rescue(fault(good), taken)
     (tmp_path / "zaqar" / "bad-disk.jsonl").symlink_to("/proc/self/mem")  # its first bytes are an I/O error
     with pytest.raises(DeadletterError, match=r"cannot read .*bad-disk.jsonl: Input/output error"):
-        source.rescue(fault(cut))
+        source.rescue(fault(cut), taken)
 
 
 def test_raw_text_is_kept_byte_for_byte(bad_lake):
@@ -120,11 +133,16 @@ def test_nothing_is_lost(bad_lake):
     assert lake.read(tables.QUARANTINE).count() == summary.events_quarantined
 
 
-def test_an_empty_landing_folder(spark, tmp_path):
+def test_an_empty_landing_folder(spark, tmp_path, monkeypatch):
+    """It is looked through once; the store that was named is known although there was nothing to judge."""
     (tmp_path / "landing").mkdir()
-    summary = steps.run(Lake(spark, str(tmp_path / "lake")), str(tmp_path / "landing"), tell=quiet)
+    lake, walked, walk = Lake(spark, str(tmp_path / "lake")), [], os.walk
+    monkeypatch.setattr(os, "walk", lambda top, **how: walked.append(str(top)) or walk(top, **how))
+    summary = steps.run(lake, str(tmp_path / "landing"), habits=MONGODB, tell=quiet)
+    assert walked.count(str(tmp_path / "landing")) == 1
     assert summary.events_in == 0
     assert "nothing to take in" in summary.warnings[0]
+    assert habits_in(lake.all_progress()) == MONGODB
 
 
 def test_a_landing_folder_that_spark_would_read_as_others(spark, tmp_path):

@@ -4,14 +4,16 @@ import json
 import shutil
 
 import pytest
+from pyspark.sql import functions as F
 
-from deadletter import steps, tables
+from deadletter import steps, tables, triage
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from tests import command
 from tests.pipelines.conftest import few_lines, quiet
 
 WHO = ("--by", "ann", "--why", "known")
+FORMER, PART = "f" * 16, "e" * 16
 
 
 @pytest.fixture
@@ -52,8 +54,19 @@ def test_decisions_hold_and_are_taken_back(own_lake, monkeypatch):
     assert [made["action"] for made in shown["decisions"]] == ["mute", "unmute", "resolve", "reopen", "merge"]
     with pytest.raises(UsageError, match="are the same pattern"):
         call(own_lake, "merge", one, "--into", other, *WHO)
-    call(own_lake, "split", one, *WHO)
+    known = [(FORMER, one, "grouping")]  # as if it had got its id since
+    own_lake.append(own_lake.spark.createDataFrame(known, tables.PATTERN_ALIASES.ddl), tables.PATTERN_ALIASES)
+    assert [triage.merged_id(own_lake, name) for name in (FORMER, FORMER[:9], one, other)] == [one, one, one, None]
+    with pytest.raises(UsageError, match=f"{other} was not merged .* taken out by its own id: {one}"):
+        call(own_lake, "split", other, *WHO)
+    assert listed(own_lake) == merged
+    call(own_lake, "split", FORMER, *WHO)
     assert listed(own_lake) == before
+    part = own_lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == one)
+    own_lake.append(part.withColumns({"pattern_id": F.lit(PART), "part_of": F.lit(one)}), tables.POISON_PATTERNS)
+    for name, told in ((one, "--along queue, error or deviation splits it"), (PART, f"it is part of {one}, ")):
+        with pytest.raises(UsageError, match=f"{name} was not merged or split, so there is nothing to undo; {told}"):
+            call(own_lake, "split", name, *WHO)
 
 
 @pytest.mark.soak

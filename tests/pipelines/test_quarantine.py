@@ -1,8 +1,11 @@
 """The way back from quarantine: release after a fix ends in the tables that no mistake would have made."""
 
 import json
+import re
 import shutil
 from datetime import UTC, datetime
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import functions as F
@@ -13,11 +16,13 @@ from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.parsing import zaqar
 from deadletter.report.queries import figures
-from deadletter.steps.release import quarantined, release
+from deadletter.steps import silver
+from deadletter.steps.release import _raw_events, quarantined, release
 from tests import command
 from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import PULSAR, few_lines, quiet, write
 
+README = Path(__file__).parents[2] / "README.md"
 TOO_STRICT = {"long_ttl: a TTL is above two hours": "kind = 'post' AND exists(messages, m -> m.ttl RLIKE '^720[1-9]$')"}
 """A mistake of the parser."""
 
@@ -83,7 +88,7 @@ def test_the_reports_example_is_the_message_that_it_names(refused):
     assert all(row["example_id"] == named[row["pattern_id"]]["message_id"] for row in shown[False])
 
 
-def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
+def test_everything_released_after_its_fix(lake, small_lake, tmp_path, monkeypatch):
     """The folder's name and the parser are fixed: the lake becomes what it would have been without mistakes."""
     steps.run(lake, str(few_lines(tmp_path / "landing")), tell=quiet)
     told = call("release", "--where", "true", "--lake", lake.root, "--by", "ann", "--why", "fixed")
@@ -94,6 +99,36 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
     assert lake.progress("silver").as_of == small_lake.progress("silver").as_of == lake.progress("gold").as_of
     again = call("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
     assert "0 of 0 events released" in again
+    assert_parsed_again(lake, small_lake, tmp_path, monkeypatch)
+
+
+def assert_parsed_again(lake, same, tmp_path, monkeypatch):
+    """Another version of the parsers makes silver of all events again; what was released stays so. Killed before gold
+    was derived, this is still done."""
+    wrong = lake.read(tables.MESSAGE_STATE).limit(1).withColumn("message_id", F.lit("as an earlier version read it"))
+    lake.append(wrong, tables.MESSAGE_STATE)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(silver, "PARSER_VERSION", silver.PARSER_VERSION + 1)
+    told = []
+    with monkeypatch.context() as killed, pytest.raises(DeadletterError, match="killed"):
+        killed.setattr("deadletter.steps.gold.derive", MagicMock(side_effect=DeadletterError("killed")))
+        steps.run(lake, str(tmp_path / "empty"), tell=told.append)
+    assert "silver: parsing all events again, as this version reads them differently" in told
+    steps.run(lake, str(tmp_path / "empty"), tell=told.append)
+    assert "silver: no new events" in told and "gold: already up to date" not in told
+    assert_same_tables(same, lake, COMPARED)
+    assert listed(lake) == {("zaqar", "not_json"): 1}
+
+
+def test_of_several_copies_the_last_is_judged_again(lake):
+    """An event that was in the future when its first copy came is not any more."""
+    some = lake.read(tables.QUEUE_EVENTS).where("system = 'plusar'").limit(20)
+    ids, day = lake.stage(some.select("event_id", "captured_at")), F.expr("INTERVAL 1 DAY")
+    for at in (F.col("ingested_at") + day, F.col("ingested_at") - day):
+        lake.append(lake.stage(some).withColumn("ingested_at", at), tables.QUEUE_EVENTS)
+    newest = lake.read(tables.QUEUE_EVENTS).join(ids, "event_id", "left_semi").agg(F.max("ingested_at")).first()[0]
+    judged = _raw_events(lake, ids).collect()
+    assert len(judged) == ids.count() and {row["ingested_at"] for row in judged} == {newest}
 
 
 def test_a_release_stays_at_the_time_that_runs_judge_at(lake):
@@ -186,12 +221,14 @@ def test_a_lake_of_an_earlier_version(lake):
     assert listed(lake) == {("plusar", "unknown_system"): 200}
 
 
-def test_an_event_that_bronze_does_not_hold_stays(lake):
-    """It was not judged again, so nothing may take it out of quarantine."""
+def test_an_event_that_bronze_does_not_hold_stays(lake, capsys):
+    """It was not judged again, so nothing may take it out of quarantine. Called as in a notebook, in its session."""
     ghost = lake.read(tables.QUARANTINE).limit(1).withColumn("event_id", F.lit("0" * 64))
     lake.append(ghost, tables.QUARANTINE)
-    told = call("release", "0" * 64, "--lake", lake.root, "--why", "try")
-    assert "0 of 1 events released; 1 stay" in told
+    (cell,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    exec(cell.replace("catalog:CATALOG", lake.root).replace("EVENT_ID", "0" * 64))
+    assert "0 of 1 events released; 1 stay" in capsys.readouterr().out
+    assert lake.spark.range(1).count() == 1
 
 
 @pytest.mark.soak

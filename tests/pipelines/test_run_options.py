@@ -93,5 +93,5 @@ def test_tracked_runs_are_compared(runs):
 def test_what_gold_stands_for_is_noted(runs):
     lake, *_ = runs
     notes = lake.all_progress()
-    assert notes.keys() == {"silver", "gold", "decisions", "masks", "habits", "rules", "sample", "writing"}
+    assert notes.keys() == {"silver", "parser", "gold", "decisions", "masks", "habits", "rules", "sample", "writing"}
     assert len({notes[step].as_of for step in ("silver", "gold")}) == 1

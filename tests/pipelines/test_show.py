@@ -59,11 +59,13 @@ def test_a_list_that_is_cut_says_so(lake, expected):
 
 
 def test_decisions_under_any_former_id(small_lake, tmp_path):
-    """However many there are, and whichever of them it had when something was decided."""
+    """However many there are, and whichever of them it had when something was decided; also one of a pattern that was
+    merged into it."""
     own = Lake(small_lake.spark, str(shutil.copytree(small_lake.root, tmp_path / "lake")))
     name = own.read(tables.POISON_PATTERNS).orderBy("pattern_id").first()["pattern_id"]
     former = [f"former{n:02}" for n in range(25)]
-    rows = [(alias, name, "grouping") for alias in former]
+    rows = [(alias, name, "grouping") for alias in former[:-1]]
+    rows += [("merged", name, "merged"), (former[-1], "merged", "grouping")]
     own.append(own.spark.createDataFrame(rows, tables.PATTERN_ALIASES.ddl), tables.PATTERN_ALIASES)
     triage.decide(own, former[-1], "mute", "ann", "known", gold_as_of(own))
     row = json.loads(called(own, "patterns", "show", name, "--json").stdout)

@@ -17,6 +17,7 @@ Bearer AbCdEf123456.xyz|session opened for user ada|\u05e9\u05d2\u05d9\u05d0\u05
 {\\"password\\":\\"p&ss, w\\\\\\"0rd\\"}|"pwd":"a\\"b"|"last_name": "O\\\\"|api_key='x y|\\\\share\\jobs
 amqp://app:hunter2@rabbit:5672/|://ada@x:p@ss@|"password":  "hunter2"|{"phones": [\n  "1 2",\n "3"]}|tel: 020 7946
 {\\"token\\":\\n  \\"a b\\"}|bad credentials: ada|credentials = x|"private_key":\t'a b'|hotel: 7|secret_key=a
+{"passwords":["a b"]}|tokens=a|"phone_numbers": ["020 7946"]|{\\"ibans\\":[7]}
 <*>|<num>|\\|'|"|=|:|,|;|~|@|null|None|failed|could not be read
 """.replace("\n", "|")
     .strip("|")

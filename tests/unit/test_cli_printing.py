@@ -71,6 +71,14 @@ def test_a_life_says_as_of_when(capsys):
     assert "as of 2026-11-20T22:00:00.000000 UTC" in capsys.readouterr().out
 
 
+def test_a_share_says_of_whom(capsys):
+    """A member that names no host is not counted in a share of hosts."""
+    row = {"what": "host", "value": "web-1", "dead_letters": 8, "share": 1.0, "expected_share": 0.25, "lift": 4.0}
+    print_pattern(PATTERN | {"former_ids": [], "concentrated_in": [row]})
+    told = "host web-1: 8 dead letters, 100% of those that name one, 25% expected, 4.0 times as often"
+    assert told in capsys.readouterr().out
+
+
 def test_a_list_that_is_cut_says_so(capsys):
     print_pattern(PATTERN | {"former_ids": [f"id{n:03}" for n in range(30)]})
     told = capsys.readouterr()

@@ -24,23 +24,30 @@ def grouped(tmp_path, name, content, *options):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "options", "ids"),
+    ("name", "content", "options", "lines", "ids"),
     [
-        ("a.log", "\n".join(TEXTS), [], None),
-        ("a.csv", "no,text\n" + "\n".join(f"x{n},{t}" for n, t in enumerate(TEXTS)), ["--column", "text"], "x0 x1 x2"),
+        ("a.log", "\n".join(TEXTS), [], "1 2 3", None),
+        (
+            "a.csv",
+            "no,text\n" + "\n".join(f"x{n},{t}" for n, t in enumerate(TEXTS)),
+            ["--column", "text"],
+            "1 2 3",
+            "x0 x1 x2",
+        ),
         (
             "a.jsonl",
             "\n\n".join(json.dumps({"no": n, "t": t}) for n, t in enumerate(TEXTS)),
             ["--column", "t"],
+            "1 3 5",
             "0 1 2",
         ),
     ],
 )
-def test_two_of_three_texts_are_alike(tmp_path, name, content, options, ids):
-    """Blank lines between JSON objects are no texts."""
+def test_two_of_three_texts_are_alike(tmp_path, name, content, options, lines, ids):
+    """Blank lines between JSON objects are no texts, but lines."""
     printed, rows = grouped(tmp_path, name, content, *options)
     assert printed.startswith("3 lines in 2 clusters: ")
-    assert [line for line, _ in rows] == ["1", "2", "3"]
+    assert [line for line, _ in rows] == lines.split()
     (first, other, third) = [cluster for _, cluster in rows]
     assert first == third != other
     if ids:

@@ -1,5 +1,6 @@
 """A pattern's id through time: more members, a wider template, late facts, merges and splits."""
 
+import hashlib
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -96,6 +97,13 @@ def test_order_and_partitions_change_nothing(found):
     rows = closed(range(20)) + OTHERS
     shuffled = random.Random(3).sample(rows, len(rows))
     assert ids(found(rows)) == ids(found(shuffled, 20))
+
+
+def test_an_error_that_reads_like_a_healthy_payload_is_a_pattern_of_its_own(found):
+    """And the payloads that look healthy keep the id that they always had."""
+    df = found([death(1, "looks healthy"), death(2, None), death(3, "looks healthy")])
+    base, healthy = ids(df), hashlib.sha256(b"looks healthy").hexdigest()[:16]
+    assert base["m001"] == base["m003"] != base["m002"] == healthy
 
 
 def test_decisions_move_dead_letters_and_lose_none(found):

@@ -1,6 +1,8 @@
 """What the lake writes, and what it leaves alone."""
 
-from datetime import UTC, datetime
+import errno
+from datetime import UTC, datetime, timedelta
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -73,6 +75,29 @@ def test_any_writer_tells_a_full_disk(tmp_path):
         raise DeadletterError("stopped")
 
 
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    """Nobody is at work there, so to try again would not help."""
+
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    told = r"cannot lock the lake .*: No locks available\. Nothing was changed\. Put the lake on a file system with"
+    with pytest.raises(DeadletterError, match=told) as error, Lake(None, str(tmp_path)).lock():
+        pass
+    assert error.value.exit_code == 1
+
+
+def test_a_clock_that_is_set_back(spark, tmp_path):
+    """What is noted last counts, and is noted as such."""
+    lake = Lake(spark, str(tmp_path))
+    lake.create_missing([tables.PROGRESS])
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    lake.append(spark.createDataFrame([("silver", 1, None, ahead)], tables.PROGRESS.ddl), tables.PROGRESS)
+    lake.note_progress("silver", 2, None)
+    assert lake.progress("silver").source_version == 2
+
+
 @pytest.mark.parametrize("root", ["s3://bucket/lake", "file:///data/lake", "dbfs:/lake", "~/lake", "catalog:", ""])
 def test_what_is_no_folder_makes_none(root):
     with pytest.raises(UsageError, match="a lake is a folder's path"):
@@ -95,3 +120,27 @@ def test_a_table_whose_making_was_cut_short_is_made(spark, tmp_path):
 def test_a_path_that_spark_reads_as_another(tmp_path):
     with pytest.raises(UsageError, match="in a path as wildcards. Rename the folder"):
         Lake(None, str(tmp_path / "lake[prod]"))
+
+
+def test_a_catalogs_tables_are_read_and_written_by_their_names(monkeypatch):
+    """Databricks has no folders for them."""
+    spark, df = MagicMock(), MagicMock()
+    monkeypatch.setattr("deadletter.lake.conform", lambda df, table: df)
+    lake, name = Lake(spark, "catalog:dead"), "`dead`.silver.claim_attempts"
+    spark.sql.return_value.select.return_value.first.return_value = {"version": 3}
+    assert lake.version(TABLE) == 3
+    lake.read(TABLE, 2)
+    lake.appended_since(TABLE, 2)
+    lake.query("SELECT 1 FROM silver.claim_attempts")
+    assert [call.args[0] for call in spark.sql.call_args_list] == [
+        f"DESCRIBE HISTORY {name} LIMIT 1",
+        f"SELECT * FROM {name} VERSION AS OF 2",
+        f"SELECT * FROM table_changes('{name}', 3) WHERE _change_type = 'insert'",
+        f"SELECT 1 FROM {name}",
+    ]
+    lake.append(df, TABLE)
+    df.write.format.return_value.mode.return_value.saveAsTable.assert_called_once_with(name)
+    lake.append_stream(df, TABLE, "landing")
+    stream, volume = df.writeStream.format.return_value.option, "/Volumes/dead/control/files"
+    stream.assert_called_once_with("checkpointLocation", f"{volume}/_checkpoints/claim_attempts/landing")
+    stream.return_value.trigger.return_value.toTable.assert_called_once_with(name)

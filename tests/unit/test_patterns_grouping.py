@@ -94,6 +94,7 @@ def write(path, text):
         ("a.csv", "id,msg\nx,y\n", None, "id", "say which column"),
         ("a.jsonl", '{"id"\n', "msg", None, "line 1 is not JSON"),
         ("a.jsonl", "[1]\n", "msg", None, "not a JSON object"),
+        ("a.jsonl", '\n{"id": 1}\n', "msg", None, "line 2 has no column 'msg'"),
         ("a.txt", "x\n", "msg", None, "has no columns"),
     ],
 )

@@ -73,6 +73,11 @@ def test_private_rows_alone_keep_the_rest_readable():
         ('{"password":  "Open \\"sesame\\"", "n": 1}', '{"password":  <secret>, "n": 1}'),
         ('{"tel": "020 O", "passphrase": "O"}', '{"tel": <phone>, "passphrase": <secret>}'),
         ("credentials=Open secret_key: Open, 1", "credentials=<secret> secret_key: <secret>, 1"),
+        ('{"passwords":["Open"], "secrets": ["O"], "n": 1}', '{"passwords":<secret>, "secrets": <secret>, "n": 1}'),
+        ('{"tokens": ["O", "P"], "api_keys":["O"]}', '{"tokens": <secret>, "api_keys":<secret>}'),
+        ('{"phone_numbers":["020 7946 0958"], "tels": "O"}', '{"phone_numbers":<phone>, "tels": <phone>}'),
+        ('{"mobiles": ["O"], "full_names": ["Ada O"]}', '{"mobiles": <phone>, "full_names": <name>}'),
+        ('{"ibans": ["O"], "card_numbers": [4111, 4112]}', '{"ibans": <card>, "card_numbers": <card>}'),
     ],
 )
 def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, masked):
@@ -110,7 +115,13 @@ def test_a_url_is_shown_without_its_password(url, shown):
 
 
 @pytest.mark.parametrize(
-    "text", ["bad credentials: account locked", "hotel: full, intel=no", "unexpected token:\n  at the end"]
+    "text",
+    [
+        "bad credentials: account locked",
+        "two passwords: none fits",
+        "hotel: full, hotels: full, intel=no",
+        "unexpected token:\n  at the end",
+    ],
 )
 def test_what_only_looks_like_a_key_hides_nothing(text):
     assert mask_text(text, private_masks()) == mask_text(text) == text

@@ -10,7 +10,9 @@ from deadletter.errors import UsageError
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--column", metavar="C", help="The text's column; not needed for a text file.")
-@click.option("--id", "id_column", metavar="I", help="The line id's column; default: the line's number from 1.")
+@click.option(
+    "--id", "id_column", metavar="I", help="The line id's column; default: the line's number from 1 (CSV: record's)."
+)
 @click.option("--masks", metavar="FILE", help="More rows for the masking table, JSON or TOML: docs/patterns.md.")
 @click.option("--out", required=True, metavar="OUT.csv", help="Where to write line_id,cluster_id,template.")
 def cluster(file: str, column: str | None, id_column: str | None, out: str, masks: str | None) -> None:

@@ -94,8 +94,7 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
         for test in key:
             dead = dead.where(test)
         row["example_payload"] = dead.first()["payload"]
-    former = lake.read(tables.PATTERN_ALIASES).where(F.col("pattern_id") == name).orderBy("alias")
-    row["former_ids"] = [alias["alias"] for alias in former.collect()]
+    row["former_ids"] = triage.ids_leading_to(lake, name)
     names = {name, *row["former_ids"]}
     row["decisions"] = [made for made in triage.decisions(lake) if made["pattern_id"] in names]
     if as_json:
@@ -121,8 +120,9 @@ def print_pattern(row: dict) -> None:
     say(f"  first {row['first_seen']}, last {row['last_seen']}")
     say(f"  in {', '.join(row['queues'])}")
     _section("How it differs from healthy messages", row["differences"], "{dead_letters:>8,}  {difference}")
-    told = "{what} {value}: {dead_letters:,} dead letters, {share:.0%} here, {expected_share:.0%} expected"
-    _section("Concentrated in", [row | {"times": _times(row)} for row in row["concentrated_in"]], told + "{times}")
+    told = "{what} {value}: {dead_letters:,} dead letters, {share:.0%} of those that name one, "
+    told += "{expected_share:.0%} expected{times}"
+    _section("Concentrated in", [row | {"times": _times(row)} for row in row["concentrated_in"]], told)
     _section("Deaths an hour", row["trend"], "{hour}  {dead_letters:>8,}")
     member = row["example"]
     say(f"Example: message {member['message_id']} of {member['system']} {member['queue']}")
@@ -173,8 +173,8 @@ def _decide(
     with gated(lake, tell) if moves else lake.lock() as gate:
         lake.create_missing()
         as_of = gold_as_of(lake)
-        name, taken_out = triage.find(lake, pattern), action == "split" and not more.get("along")
-        name = triage.merged_id(lake, pattern) or name if taken_out else name
+        undoes = action == "split" and not more.get("along")
+        name = triage.undoable(lake, pattern, as_of) if undoes else triage.find(lake, pattern)
         target = triage.find(lake, into) if into else None
         if target == name:
             raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")

@@ -58,14 +58,15 @@ def run(
     """
     until, fresh = parse_time(as_of), parse_time(fresh_after, "--fresh-after")
     # before Spark starts: a wrong path or a mistake in a suite is told at once
-    size = sum(source.size() for source in sources.find(landing))
+    found = sources.find(landing)
+    size = sum(source.size for source in found)
     load_all()
     tell, start = teller(), time.monotonic()
     tell("starting Spark")
     lake = open_lake(lake_root, quick=size <= TINY_BATCH, kafka=sources.is_kafka(landing))
     if masks:
         adopt_masks(lake, masks)
-    summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh)
+    summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh, found)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
     else:

@@ -87,8 +87,9 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
     """Rows of ``pattern_id, what, value, dead_letters, share, expected_share, lift`` that stand out.
 
     ``members`` has ``pattern_id``, ``by``, ``what``, ``value``, one row a dead letter; ``everyone`` says in
-    ``messages`` how many of a queue's have each value. The expected share is the value's share in each queue, weighted
-    by where the members are. ``lift`` is null where nobody else has the value.
+    ``messages`` how many of a queue's have each value. Shares are of those that name a ``what``: of such members, and
+    the expected one of such messages of each queue, weighted by where the members are. ``lift`` is null where nobody
+    else has the value.
     """
     of = Window.partitionBy(*by, "what")
     usual = (F.col("messages") / F.sum("messages").over(of)).alias("usual")

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.columns import looked_up
 from deadletter.gold.decisions import ALONG, Decisions, Move, root
+from deadletter.patterns.deviation import ALIKE
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY
 
@@ -30,9 +31,14 @@ def pattern_id(key: Column) -> Column:
     return F.substring(F.sha2(key, 256), 1, 16)
 
 
+def error_key(signature: Column) -> Column:
+    """What the id of a pattern of errors is the hash of: a signature, marked where it reads like a payload's key."""
+    return F.when(signature.isin(*ALIKE), F.concat(F.lit("error "), signature)).otherwise(signature)
+
+
 def identified(keyed: DataFrame) -> DataFrame:
     """Add ``pattern_id`` to dead letters with ``kind``, ``pattern_key`` and ``signature`` (of their error)."""
-    own = F.when(F.col("kind") == "error", F.col("signature")).otherwise(F.col("pattern_key"))
+    own = F.when(F.col("kind") == "error", error_key(F.col("signature"))).otherwise(F.col("pattern_key"))
     first = F.min(F.struct(*ORDER, own.alias("own")))["own"]
     ids = keyed.groupBy("kind", "pattern_key").agg(pattern_id(first).alias("pattern_id"))
     return keyed.join(F.broadcast(ids), ["kind", "pattern_key"])
@@ -43,7 +49,8 @@ def other_names(dead: DataFrame) -> DataFrame:
 
     These are the hashes of its members' signatures, and of their deviations where it is one of payloads.
     """
-    keys = F.array_compact(F.array("signature", F.when(F.col("kind") == "payload", F.col("deviation_key"))))
+    of_payload = F.when(F.col("kind") == "payload", F.col("deviation_key"))
+    keys = F.array_compact(F.array(error_key(F.col("signature")), of_payload))
     parts = dead.select("pattern_id", *ORDER, F.explode(F.transform(keys, pattern_id)).alias("alias"))
     first = F.min(F.struct(*ORDER, F.col("pattern_id")))["pattern_id"]
     return parts.groupBy("alias").agg(first.alias("pattern_id"))

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
-from deadletter.rules.policy import policy_at, targets
+from deadletter.rules.policy import policy_at
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 
@@ -46,41 +46,85 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
     """The earliest death of each message and subscription that a dead letter topic shows.
 
     The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
-    to this dead letter topic, else the one in the topic's default name (PIP-22: ``<topic>-<subscription>-DLQ``, where
-    a client may mean a partition by its topic), else the only one that received the message.
-    Where several subscriptions send there, those died that received the message most often, as many as there are
-    dead letters of it.
+    to this dead letter topic, see :func:`_paired`, else the one in the topic's default name (PIP-22:
+    ``<topic>-<subscription>-DLQ``, where a client may mean a partition by its topic), else the only one that received
+    the message.
     """
-    told = state.select("system", "tenant", "queue", "subscription", "message_id", F.explode("deaths").alias("death"))
-    told = told.select("system", "tenant", "queue", "subscription", "message_id", "death.*")
-    by_policy = policies.where("system = 'pulsar'").select(
-        "tenant",
-        "queue",
-        F.col("subscription").alias("policy_subscription"),
-        F.explode(F.array_distinct(targets(F.col("policies")))).alias("dead_letter_queue"),
-    )
-    named = F.nullif("subscription", F.lit(""))
-    subscription = F.coalesce(named, F.col("policy_subscription"), _default_subscription(), F.col("only"), F.lit(""))
-    death = F.min(F.struct("time", "event_id", "reason", "dead_letter_queue", "dead_letter_message_id"))
     received = _receivers(state)
     one = F.when(F.count("*") == 1, F.min("policy_subscription")).alias("only")
     only = received.where("policy_subscription != ''").groupBy("tenant", "queue", "message_id").agg(one)
-    a_message = Window.partitionBy("system", "tenant", "queue", "message_id", "dead_letter_queue", "subscription")
-    letters = F.size(F.collect_set("dead_letter_message_id").over(a_message))
     candidates = (
-        told.join(by_policy, ["tenant", "queue", "dead_letter_queue"], "left")
+        _letters(state)
+        .join(_senders(policies), ["tenant", "queue", "dead_letter_queue"], "left")
         .join(received, ["tenant", "queue", "message_id", "policy_subscription"], "left")
         .join(only, ["tenant", "queue", "message_id"], "left")
-        .withColumn("place", F.dense_rank().over(a_message.orderBy(F.desc("received"), "policy_subscription")))
-        .withColumn("letters", letters)
     )
+    named = F.nullif("subscription", F.lit(""))
+    subscription = F.coalesce(named, F.col("policy_subscription"), _default_subscription(), F.col("only"), F.lit(""))
+    death = F.struct("letter.time", "letter.event_id", "letter.reason", "dead_letter_queue", "dead_letter_message_id")
     return (
-        candidates.where("subscription != '' OR policy_subscription IS NULL OR place <= greatest(letters, 1)")
+        _paired(candidates)
         .withColumn("subscription", subscription)
         .groupBy(*MESSAGE_KEY)
-        .agg(death.alias("death"))
+        .agg(F.min(death).alias("death"))
         .select(*MESSAGE_KEY, "death.*")
         .withColumnRenamed("time", "dead_lettered_at")
+    )
+
+
+_A_MESSAGE = ("system", "tenant", "queue", "message_id", "dead_letter_queue")
+
+
+def _letters(state: DataFrame) -> DataFrame:
+    """The dead letters of each message, one row each, however often it was read, and as ``named`` the subscriptions
+    that the message's letters in the same dead letter topic name."""
+    told = state.select(*MESSAGE_KEY, F.explode("deaths").alias("death")).select(*MESSAGE_KEY, "death.*")
+    letter = F.min(F.struct("time", "event_id", "reason")).alias("letter")
+    letters = told.groupBy(*MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id").agg(letter)
+    names = F.collect_set(F.nullif("subscription", F.lit("")))
+    return letters.withColumn("named", names.over(Window.partitionBy(*_A_MESSAGE)))
+
+
+def _senders(policies: DataFrame) -> DataFrame:
+    """The subscriptions whose policies ever sent to a dead letter topic, as ``policy_subscription``, and the lowest
+    ``limit`` with which they did: a client goes by its own consumer's policy, which need not be the last."""
+    steps = policies.where("system = 'pulsar'").select(
+        "tenant", "queue", F.col("subscription").alias("policy_subscription"), F.explode("policies").alias("policy")
+    )
+    there = F.col("policy.dead_letter_queue").alias("dead_letter_queue")
+    lowest = F.min("policy.max_deliveries").alias("limit")
+    return steps.groupBy("tenant", "queue", "policy_subscription", there).agg(lowest)
+
+
+def _paired(candidates: DataFrame) -> DataFrame:
+    """Each letter that names nobody with one of the subscriptions that send to its topic, as far as there are some.
+
+    A subscription that another letter of the message names has its own. One that never received the message, or last
+    with a count below its limit, counts only where all are such: a client may write a letter twice. Of the others
+    those died that received the message most often, and the one that received it last sent the last letter.
+    """
+    a_message = Window.partitionBy(*_A_MESSAGE, "subscription")
+    reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())
+    free = "subscription != '' OR policy_subscription IS NULL OR NOT array_contains(named, policy_subscription)"
+    first = (F.desc("reached"), F.desc("received"), F.asc("policy_subscription"))
+    return (
+        candidates.where(free)
+        .withColumn("reached", reached)
+        .withColumns(
+            {
+                "any_reached": F.max("reached").over(a_message),
+                "place": F.dense_rank().over(a_message.orderBy(*first)),
+                "letters": F.size(F.collect_set("dead_letter_message_id").over(a_message)),
+            }
+        )
+        .where("reached = any_reached AND place <= letters")
+        .withColumns(
+            {
+                "turn": F.dense_rank().over(a_message.orderBy("received.time", "policy_subscription")),
+                "letter_turn": F.dense_rank().over(a_message.orderBy("letter")),
+            }
+        )
+        .where("turn = letter_turn")
     )
 
 
@@ -94,12 +138,14 @@ def _default_subscription() -> Column:
 
 
 def _receivers(state: DataFrame) -> DataFrame:
-    """Each message's subscriptions that received it, as ``policy_subscription``, and how often and when last, as
-    ``received``."""
+    """Each message's subscriptions that received it, as ``policy_subscription``, and how often, when last and with what
+    count then, as ``received``."""
+    last = F.try_element_at("deliveries", F.lit(-1))
+    told = [last[name].alias(name) for name in ("time", "broker_count")]
     return state.where("size(deliveries) > 0").select(
         "tenant",
         "queue",
         "message_id",
         F.col("subscription").alias("policy_subscription"),
-        F.struct(F.size("deliveries").alias("n"), F.try_element_at("deliveries", F.lit(-1))["time"]).alias("received"),
+        F.struct(F.size("deliveries").alias("n"), *told).alias("received"),
     )

@@ -7,7 +7,9 @@ from pyspark.sql import functions as F
 
 from deadletter.tables import DEAD_LETTERS, TRAITS
 
-FIELDS = "(?i)(^|_)(version|host|hostname|node|server|instance|region|zone|app|client|agent|release|build)$"
+WORD = "(^|_|(?-i:(?<=[a-z])(?=[A-Z])))"
+"""Where a word of a name starts, as in ``app_version`` and ``appVersion``."""
+FIELDS = f"(?i){WORD}(version|host|hostname|node|server|instance|region|zone|app|client|agent|release|build)$"
 """Names of payload fields that say where a message comes from or who made it."""
 PEOPLE = ("consumer", "producer")
 LONGEST = 64
@@ -40,9 +42,10 @@ def people(consumer: Column, producer: Column) -> Column:
 def payload_fields(payload: Column) -> Column:
     """Short top-level values of fields called like :data:`FIELDS`: ``array<struct<what, value>>``, sorted.
 
-    >>> df = spark.createDataFrame([('{"schema_version": 3, "host": "web-1", "id": 7}',), ("no JSON",)], "p STRING")
+    >>> rows = ['{"schema_version": 3, "host": "web-1", "id": 7}', '{"appVersion": 2, "conversion": 1}', "no JSON"]
+    >>> df = spark.createDataFrame([(row,) for row in rows], "p STRING")
     >>> [[tuple(trait) for trait in row[0]] for row in df.select(payload_fields(F.col("p"))).collect()]
-    [[('host', 'web-1'), ('schema_version', '3')], []]
+    [[('host', 'web-1'), ('schema_version', '3')], [('appVersion', '2')], []]
     """
     root = F.try_variant_get(F.try_parse_json(payload), "$", "map<string,variant>")
     entries = F.filter(

@@ -103,13 +103,17 @@ def parse(bronze: DataFrame) -> DataFrame:
     )
     events = events.withColumns(
         {
-            "origin_id": F.expr(message_id("property_map['ORIGIN_MESSAGE_ID']")),
+            "origin_id": F.expr(message_id(_ORIGIN_ID)),
             "origin_topic": F.expr(whole_topic("property_map['REAL_TOPIC']")),
             "origin_tenant": F.expr(topic_tenant("property_map['REAL_TOPIC']")),
         }
     )
     events = events.withColumns({"retried": F.expr(_RETRIED), "silent": F.expr(_SILENT)})
     return events.withColumns({"reasons": reasons(RULES), "facts": F.expr(_facts())}).drop("payload")
+
+
+_ORIGIN_ID = "coalesce(property_map['ORIGIN_MESSAGE_ID'], property_map['ORIGIN_MESSAGE_IDY_TIME'])"
+"""Old Java clients write only the second, newer ones both."""
 
 
 _SILENT = (
@@ -122,10 +126,11 @@ _SILENT = (
 _RETRIED = (
     "coalesce(kind IN ('receive', 'acknowledge', 'negative_acknowledge') AND property_map['RECONSUMETIMES'] IS NOT NULL"
     " AND origin_id IS NOT NULL AND origin_tenant != '' AND topic != origin_topic AND NOT endswith(topic, '-DLQ')"
-    " AND coalesce(property_map['REAL_SUBSCRIPTION'], subscription) = subscription, false)"
+    " AND coalesce(property_map['REAL_SUBSCRIPTION'] = subscription, endswith(topic, '-RETRY')), false)"
 )
 """A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.
-Its subscription reads the topic and the retry topic alike; whoever reads a dead letter topic is another."""
+Its subscription reads the topic and the retry topic alike; whoever reads a dead letter topic is another. Go's clients
+keep the properties there and name no subscription: then only the topic's name tells."""
 
 
 def _facts() -> str:
@@ -157,6 +162,8 @@ def _facts() -> str:
     )
     acknowledge = message_fact(**mine, settled=f"named_struct({moment}, 'claim_id', NULL, 'how', 'acknowledge')")
     negative = message_fact(**mine, failure=f"named_struct({moment}, 'consumer', consumer, 'error', error)")
+    # a consumer's clock may be ahead of the collector's, but what was read had happened
+    died_at = "least(published, time)"
     # which subscription it died in may be known only by the subscriptions' policies: gold finds it
     died = message_fact(
         tenant="origin_tenant",
@@ -164,8 +171,8 @@ def _facts() -> str:
         subscription="coalesce(property_map['REAL_SUBSCRIPTION'], '')",
         message_id="origin_id",
         death=(
-            "named_struct('time', published, 'event_id', event_id, 'reason', 'max_redeliver_count', "
-            "'dead_letter_queue', topic, 'dead_letter_message_id', message_id, 'count', NULL, 'first', published, "
+            f"named_struct('time', {died_at}, 'event_id', event_id, 'reason', 'max_redeliver_count', "
+            f"'dead_letter_queue', topic, 'dead_letter_message_id', message_id, 'count', NULL, 'first', {died_at}, "
             "'told', time)"
         ),
     )
@@ -179,7 +186,8 @@ def _facts() -> str:
 
 def facts(parsed: DataFrame) -> Facts:
     """The facts of parsed operations."""
-    named = whole_topic(full_name("policy['deadLetterTopic']"))
+    # the Python client's policy says an empty name where it means the default one
+    named = whole_topic(full_name("nullif(trim(policy['deadLetterTopic']), '')"))
     policies = rows_of(
         parsed,
         tables.QUEUE_POLICIES,

@@ -190,8 +190,9 @@ def _facts() -> str:
         message_id="message_id",
         created_at=created,
         death=(
+            # the broker's clock may be ahead of the collector's, but what is shown had happened;
             # the newest death comes first; only that one led to the queue it was read from
-            "named_struct('time', d.time, 'event_id', event_id, 'reason', d.reason, 'dead_letter_queue', "
+            "named_struct('time', least(d.time, time), 'event_id', event_id, 'reason', d.reason, 'dead_letter_queue', "
             "CASE WHEN i = 0 THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count, 'first', d.time, "
             "'told', time)"
         ),

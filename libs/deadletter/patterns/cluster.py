@@ -35,9 +35,9 @@ def cluster_file(
 ) -> Clustered:
     """Write ``line_id,cluster_id,template`` for every line of a CSV, TSV, JSON-lines or text file.
 
-    ``column`` holds the text (a text file has none), ``id_column`` the line's id; without it the ids are
-    1, 2, 3, ... Raises ``ValueError`` for a missing file or column, a line that is not JSON, an id
-    that occurs twice, a file that is no text, or one that is ``out`` itself.
+    ``column`` holds the text (a text file has none), ``id_column`` the line's id; without it that is the
+    line's number from 1, in CSV and TSV the record's. Raises ``ValueError`` for a missing file or column, a
+    line that is not JSON, an id that occurs twice, a file that is no text, or one that is ``out`` itself.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -74,26 +74,29 @@ def _read(source: Path, column: str | None, id_column: str | None) -> Iterator[t
         return
     if not column:
         raise ValueError(f"{source}: say which column holds the text")
-    records = _csv(source, CSV_ENDINGS[ending]) if ending in CSV_ENDINGS else _json(source)
-    for number, record in enumerate(records, 1):
+    is_csv = ending in CSV_ENDINGS
+    for number, record in _csv(source, CSV_ENDINGS[ending]) if is_csv else _json(source):
         wanted = [column] + ([id_column] if id_column else [])
         missing = [name for name in wanted if name not in record]
         if missing:
             there = ", ".join(map(str, record)) or "nothing"
-            raise ValueError(f"{source}: record {number} has no column {missing[0]!r} (there is: {there})")
+            place = f"{'record' if is_csv else 'line'} {number}"
+            raise ValueError(f"{source}: {place} has no column {missing[0]!r} (there is: {there})")
         yield str(record[id_column]) if id_column else str(number), _as_text(record[column])
 
 
-def _csv(source: Path, delimiter: str) -> Iterator[dict]:
+def _csv(source: Path, delimiter: str) -> Iterator[tuple[int, dict]]:
+    """Each record with its number: a quoted one can be several lines."""
     csv.field_size_limit(LONGEST_FIELD)
     with source.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
         try:
-            yield from csv.DictReader(lines, delimiter=delimiter)
+            yield from enumerate(csv.DictReader(lines, delimiter=delimiter), 1)
         except csv.Error as error:
             raise ValueError(f"{source}: not readable as CSV: {error}") from error
 
 
-def _json(source: Path) -> Iterator[dict]:
+def _json(source: Path) -> Iterator[tuple[int, dict]]:
+    """Each object with its line's number."""
     with source.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -104,7 +107,7 @@ def _json(source: Path) -> Iterator[dict]:
                 raise ValueError(f"{source}: line {number} is not JSON: {error}") from error
             if not isinstance(record, dict):
                 raise ValueError(f"{source}: line {number} is not a JSON object")
-            yield record
+            yield number, record
 
 
 def _as_text(value: object) -> str:

@@ -123,9 +123,9 @@ PRIVATE = (
     ),
     Mask(
         "secret",
-        "((?i:password|passwd|passphrase|pwd|secret|token|(?:api|access|secret|private)[_-]?key"
+        "((?i:(?:password|passwd|passphrase|pwd|secret|token|credential|(?:api|access|secret|private)[_-]?key)"
         # "bad credentials: user is locked" tells no secret
-        r"|credential(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?)" + KEY_END + ")" + VALUE,
+        r"(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?)" + KEY_END + ")" + VALUE,
         "$1<secret>",
         "a value that its key calls secret: password=hunter2",
         True,
@@ -141,7 +141,7 @@ PRIVATE = (
     ),
     Mask(
         "person",
-        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:name)" + KEY_END + ")" + NAME,
+        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:names?)" + KEY_END + ")" + NAME,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
@@ -149,7 +149,7 @@ PRIVATE = (
     ),
     Mask(
         "dial",
-        "((?:(?<![A-Za-z])(?i:tel)|(?i:phones?|mobile|msisdn))(?i:_?(?:no|number))?" + KEY_END + ")" + NUMBER,
+        "((?:(?<![A-Za-z])(?i:tels?)|(?i:(?:phone|mobile|msisdn)s?))(?i:_?(?:no|number)s?)?" + KEY_END + ")" + NUMBER,
         "$1<phone>",
         'a phone number, where a key says so: "phone": "020 7946 0958"',
         True,
@@ -157,7 +157,7 @@ PRIVATE = (
     ),
     Mask(
         "payment",
-        "((?i:card_?(?:no|number)|cvv|cvc|iban)" + KEY_END + ")" + NUMBER,
+        "((?i:(?:card_?(?:no|number)|cvv|cvc|iban)s?)" + KEY_END + ")" + NUMBER,
         "$1<card>",
         "a card or account, where a key says so: card_number=4111",
         True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 RELEASED, DISCARDED = "released", "discarded"
 
@@ -23,10 +22,17 @@ def with_decisions(quarantine: DataFrame, decisions: DataFrame) -> DataFrame:
     |       b|    NULL|
     +--------+--------+
     """
-    newest = decisions.groupBy("event_id").agg(
-        F.max_by("decision", F.struct("decided_at", "decision")).alias("decision")
-    )
-    return quarantine.join(newest, "event_id", "left")
+    return quarantine.join(_newest(decisions), "event_id", "left")
+
+
+def released(decisions: DataFrame) -> DataFrame:
+    """The ``event_id`` of the events whose newest decision is that they are released."""
+    return _newest(decisions).where(F.col("decision") == RELEASED).select("event_id")
+
+
+def _newest(decisions: DataFrame) -> DataFrame:
+    newest = F.max_by("decision", F.struct("decided_at", "decision"))
+    return decisions.groupBy("event_id").agg(newest.alias("decision"))
 
 
 def waiting() -> Column:
@@ -56,10 +62,11 @@ def by_reason(events: DataFrame) -> DataFrame:
     )
 
 
-def best_copies(events: DataFrame) -> DataFrame:
-    """Parsed events without the refused copies of those that also came as a usable copy.
+def best_copies(events: DataFrame, freed: DataFrame) -> DataFrame:
+    """Parsed events without the refused copies of those :func:`released` that also came as a usable copy.
 
     The same line may have come in the wrong folder first and in the right one later: it is usable then.
     """
-    usable = F.min(F.size("reasons")).over(Window.partitionBy("event_id")) == 0
-    return events.withColumn("_usable", usable).where("size(reasons) = 0 OR NOT _usable").drop("_usable")
+    usable, refused = events.where("size(reasons) = 0"), events.where("size(reasons) > 0")
+    excused = usable.join(freed, "event_id", "left_semi")
+    return usable.unionByName(refused.join(excused, "event_id", "left_anti"))

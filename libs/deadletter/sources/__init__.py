@@ -10,18 +10,21 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from deadletter.errors import UsageError
+from deadletter.lake import NO_FOLDER
 from deadletter.parsing.envelope import clock
 from deadletter.sources.landing import Folder
-from deadletter.sources.topics import SCHEME, parse_address
+from deadletter.sources.topics import ADDRESS, SCHEME, parse_address
 
 
 class Source(Protocol):
-    """One stream of raw events; ``str()`` of it says what is read."""
+    """One stream of raw events, as it was when it was first asked; ``str()`` of it says what is read."""
 
     @property
     def checkpoint(self) -> str:
         """A folder name for the stream's checkpoint, the same for the same source."""
 
+    @property
     def size(self) -> int:
         """Bytes that it may have, rather too many; an error that can be acted on if it cannot be read."""
 
@@ -34,8 +37,11 @@ class Source(Protocol):
         ``lenient`` reads what is left where :meth:`rescue` said so.
         """
 
-    def rescue(self, error: Exception) -> list[str]:
-        """Judge what stopped the stream: warnings where the rest can be read, otherwise a clear error is raised."""
+    def rescue(self, error: Exception, taken: DataFrame) -> list[str]:
+        """Judge what stopped the stream: warnings where the rest can be read, otherwise a clear error is raised.
+
+        ``taken``: rows with the ``source_file`` of all that was read before.
+        """
 
 
 def find(landing: str) -> list[Source]:
@@ -43,7 +49,11 @@ def find(landing: str) -> list[Source]:
 
     Raises :class:`~deadletter.errors.UsageError` where it cannot be read as either. Looks at nothing yet.
     """
-    return list(parse_address(landing)) if is_kafka(landing) else [Folder(landing)]
+    if is_kafka(landing):
+        return list(parse_address(landing))
+    if NO_FOLDER.match(landing):
+        raise UsageError(f"{landing} is no landing folder: write a folder's path, or {ADDRESS}")
+    return [Folder(landing)]
 
 
 def is_kafka(landing: str) -> bool:

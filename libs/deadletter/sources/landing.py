@@ -11,6 +11,7 @@ import hashlib
 import os
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -24,30 +25,15 @@ from deadletter.session import on_databricks
 SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
-def landing_files(landing: str) -> list[Path]:
-    """The files in the landing folder that a run reads, sorted.
+def visible_files(root: Path) -> list[Path]:
+    """Everything in the folder that has arrived, sorted; what begins with ``.`` or ``_`` is still being written.
 
-    Raises :class:`UsageError` where there is no such folder, or a file that cannot be read.
+    Raises :class:`UsageError` where there is no such folder.
     """
-    root = Path(landing)
     if not root.is_dir():
         raise UsageError(f"no landing folder {root}. Make it, with one folder a system: {root}/zaqar/ and so on.")
-    if set(whole_path(landing)) & set(WILDCARDS):
+    if set(whole_path(root)) & set(WILDCARDS):
         raise UsageError(f"landing folder {root}: Spark reads {WILDCARDS} in a path as wildcards. Rename the folder.")
-    files = [path for path in _visible_files(root) if path.name.endswith(SUFFIXES)]
-    for path in files:
-        if not os.access(path, os.R_OK):
-            why = "no permission" if path.exists() else "it is a link to nothing"
-            raise UsageError(f"cannot read {path}: {why}. Put that right or move it away; nothing was taken in.")
-        if ":" in path.name and not on_databricks():
-            raise UsageError(
-                f"cannot read {path}: Spark takes no ':' in a file's name. Rename it; nothing was taken in."
-            )
-    return files
-
-
-def _visible_files(root: Path) -> list[Path]:
-    """Everything in the folder that has arrived, sorted; what begins with ``.`` or ``_`` is still being written."""
 
     def refuse(error: OSError) -> None:
         raise UsageError(f"cannot read {error.filename}: {error.strerror}. Put that right; nothing was taken in.")
@@ -82,30 +68,53 @@ def damaged_archives(files: list[Path]) -> dict[Path, str]:
 
 @dataclass(frozen=True)
 class Folder:
-    """A landing folder as a :class:`deadletter.sources.Source`: each file is read once."""
+    """A landing folder as a :class:`deadletter.sources.Source`: each file is read once.
+
+    It is looked through once, when it is first asked: there may be a million files.
+    """
 
     path: str
 
     def __str__(self) -> str:
-        return f"new .jsonl and .jsonl.gz files among {len(landing_files(self.path))} in {self.path}"
+        return f"new .jsonl and .jsonl.gz files among {len(self.files)} in {self.path}"
 
     @property
     def checkpoint(self) -> str:
         """A name made of the folder's absolute path."""
-        return hashlib.sha256(str(Path(self.path).absolute()).encode()).hexdigest()[:16]
+        return hashlib.sha256(whole_path(self.path).encode()).hexdigest()[:16]
+
+    @cached_property
+    def visible(self) -> list[Path]:
+        """What :func:`visible_files` found."""
+        return visible_files(Path(self.path))
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files that a run reads, sorted; :class:`UsageError` where one cannot be read."""
+        files = [path for path in self.visible if path.name.endswith(SUFFIXES)]
+        for path in files:
+            if not os.access(path, os.R_OK):
+                why = "no permission" if path.exists() else "it is a link to nothing"
+                raise UsageError(f"cannot read {path}: {why}. Put that right or move it away; nothing was taken in.")
+            if ":" in path.name and not on_databricks():
+                raise UsageError(
+                    f"cannot read {path}: Spark takes no ':' in a file's name. Rename it; nothing was taken in."
+                )
+        return files
 
     def ignored(self) -> list[str]:
         """A warning where files lie there that no run reads."""
-        others = [path for path in _visible_files(Path(self.path)) if not path.name.endswith(SUFFIXES)]
+        others = [path for path in self.visible if not path.name.endswith(SUFFIXES)]
         told = f"{len(others):,} files are not read, e.g. {others[:1] and others[0]}: only {' and '.join(SUFFIXES)} are"
         return [f"{self.path}: {told}"] if others else []
 
+    @cached_property
     def size(self) -> int:
-        """The bytes of all files; those of earlier runs count too. Errors as of :func:`landing_files`."""
-        return sum(path.stat().st_size for path in landing_files(self.path))
+        """The bytes of all files; those of earlier runs count too. Errors as of :attr:`files`."""
+        return sum(path.stat().st_size for path in self.files)
 
     def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
-        """The files' lines; blank ones carry nothing.
+        """The files' lines; blank ones carry nothing. Of the names that begin with ``_`` Spark itself reads some.
 
         ``lenient`` takes from a damaged archive the lines that come before the damage.
         """
@@ -118,18 +127,23 @@ class Folder:
         )
         file = F.col("_metadata.file_path")
         system = system_of(file, self.path)
-        return read.select(system.alias("system"), "value", file.alias("source_file")).where(r"value RLIKE '\\S'")
+        lines = read.where(~still_written(file, self.path)).where(r"value RLIKE '\\S'")
+        return lines.select(system.alias("system"), "value", file.alias("source_file"))
 
-    def rescue(self, error: Exception) -> list[str]:
-        """A warning for each damaged archive, where ``error`` is about one; otherwise it is raised again.
+    def rescue(self, error: Exception, taken: DataFrame) -> list[str]:
+        """A warning for each damaged archive that is not ``taken`` yet, where ``error`` is about one; otherwise it is
+        raised again.
 
         Other files must not be read leniently because of an old damaged archive: what the storage fails to give
         would be left out without a word.
         """
-        broken = damaged_archives(landing_files(self.path))
         told = unquote(f"{error} {error.__cause__}")
-        if not any(whole_path(path) in told for path in broken):
+        files = Folder(self.path).files  # looked through again: it may have come since
+        broken = damaged_archives([path for path in files if whole_path(path) in told])
+        if not broken:
             raise error
+        known = {unquote(row[0]) for row in taken.select(path_of(F.col("source_file"))).distinct().toLocalIterator()}
+        broken |= damaged_archives([path for path in files if whole_path(path) not in known])
         return [
             f"{path}: damaged archive ({reason}). Its lines before the damage were taken; put the whole file "
             "there under another name, known lines count once."
@@ -147,9 +161,26 @@ def system_of(file: Column, landing: str) -> Column:
     >>> [row[0] for row in df.select(system_of(F.col("file"), "/my data/x/../in")).collect()]
     ['zaqar', '']
     """
-    parts = F.split(F.regexp_replace(file, "^[A-Za-z0-9+.-]+:(//[^/]*)?", ""), "/")
+    parts = F.split(path_of(file), "/")
     depth = len(Path(whole_path(landing)).parts)
     return F.when(F.size(parts) > depth + 1, F.get(parts, F.lit(depth))).otherwise("")
+
+
+def path_of(file: Column) -> Column:
+    """The path in a file's URI, its names escaped."""
+    return F.regexp_replace(file, "^[A-Za-z0-9+.-]+:(//[^/]*)?", "")
+
+
+def still_written(file: Column, landing: str) -> Column:
+    """Whether a name in a file's path below ``landing`` begins with ``.`` or ``_``, by the file's URI.
+
+    >>> files = ["file:/my/_in/zaqar/_host=1.jsonl", "file:///my/_in/_x=1/a.jsonl", "file:///my/_in/zaqar/a_.jsonl"]
+    >>> df = spark.createDataFrame([(file,) for file in files], "file STRING")
+    >>> [row[0] for row in df.select(still_written(F.col("file"), "/my/_in")).collect()]
+    [True, True, False]
+    """
+    above = len(Path(whole_path(landing)).parts) - 1
+    return F.rlike(path_of(file), F.lit(f"^(/[^/]*){{{above}}}(/[^/]*)*/[._]"))
 
 
 def reader_options(auto_loader: bool, lenient: bool) -> dict[str, str]:

@@ -12,6 +12,7 @@ import os
 import re
 import socket
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +24,7 @@ from deadletter.session import SMALL_BATCH
 from deadletter.sources.kafkafaults import UNREACHABLE, judge
 
 SCHEME = "kafka://"
+ADDRESS = "kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC][?config=FILE]"
 FORM = re.compile(r"kafka://(?P<servers>[^/?]+)/(?P<topics>[^/?]+)(\?config=(?P<config>.+))?")
 SERVER = re.compile(r"\[?(?P<host>[^,\[\]]+?)\]?:(?P<port>\d{1,5})")
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -50,6 +52,7 @@ class Topic:
         """A name made of servers, system and topic: a corrected mapping reads the topic again."""
         return hashlib.sha256(f"{SCHEME}{self.servers}/{self.system}={self.name}".encode()).hexdigest()[:16]
 
+    @cached_property
     def size(self) -> int:
         """A guess: only Spark can look. Raises an error where no server answers."""
         read_config(self.config)
@@ -81,7 +84,7 @@ class Topic:
         }
         return PATIENCE | given | fixed
 
-    def rescue(self, error: Exception) -> list[str]:
+    def rescue(self, error: Exception, taken: DataFrame) -> list[str]:
         """Always raises: what Kafka says is put into words a person can act on."""
         raise judge(error, topic=self.name, servers=self.servers, checkpoint=self.checkpoint) from error
 
@@ -97,7 +100,7 @@ def parse_address(landing: str) -> list[Topic]:
     pairs = [pair.partition("=") for pair in form["topics"].split(",")] if form else []
     servers_fit = form and all(map(SERVER.fullmatch, form["servers"].split(",")))
     if not servers_fit or not all(LEGAL.fullmatch(name) for _, _, name in pairs):
-        raise UsageError(f"{landing}: write kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC][?config=FILE]")
+        raise UsageError(f"{landing}: write {ADDRESS}")
     for system, _, name in pairs:
         if system not in BROKERS:
             raise UsageError(f"{landing}: '{system}' is none of {', '.join(BROKERS)}; write zaqar={name} or the like")

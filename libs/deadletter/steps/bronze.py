@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from pyspark.errors import PySparkException
 
-from deadletter import sources, tables
+from deadletter import tables
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.parallel import together
+from deadletter.sources import Source, queue_events
 from deadletter.steps.summary import Tell
 
 
-def ingest(lake: Lake, landing: str, tell: Tell = print) -> list[str]:
-    """Take what is new at ``landing`` into ``bronze.queue_events``; returns warnings.
+def ingest(lake: Lake, found: Sequence[Source], tell: Tell = print) -> list[str]:
+    """Take what is new at the sources into ``bronze.queue_events``; returns warnings.
 
     Each file and each record is read once (Structured Streaming, ``availableNow``). Where an archive is cut
     off, the lines before the damage are taken and the file is named in a warning.
     """
-    found = sources.find(landing)
-    sizes = [source.size() for source in found]  # what cannot be read is told before anything is made
+    sizes = [source.size for source in found]  # what cannot be read is told before anything is made
     lake.create_missing([tables.QUEUE_EVENTS])
     for source in found:
         tell(f"bronze: reading {source}")
@@ -30,7 +31,7 @@ def ingest(lake: Lake, landing: str, tell: Tell = print) -> list[str]:
     return [warning for warnings in taken for warning in warnings]
 
 
-def _take_in(lake: Lake, source: sources.Source, size: int) -> list[str]:
+def _take_in(lake: Lake, source: Source, size: int) -> list[str]:
     """Read one source; returns warnings."""
     ignored = source.ignored()
     if not size:
@@ -38,12 +39,12 @@ def _take_in(lake: Lake, source: sources.Source, size: int) -> list[str]:
     try:
         _stream(lake, source)
     except (DeadletterError, PySparkException) as error:
-        warnings = source.rescue(error)
+        warnings = source.rescue(error, lake.read(tables.QUEUE_EVENTS))
         _stream(lake, source, lenient=True)
         return ignored + warnings
     return ignored
 
 
-def _stream(lake: Lake, source: sources.Source, lenient: bool = False) -> None:
-    events = sources.queue_events(source.lines(lake.spark, lenient))
+def _stream(lake: Lake, source: Source, lenient: bool = False) -> None:
+    events = queue_events(source.lines(lake.spark, lenient))
     lake.append_stream(events, tables.QUEUE_EVENTS, source.checkpoint)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
-from deadletter.gold.at_risk import at_risk, dead_letter_queues, receivable, suspects, waiting
+from deadletter.gold.at_risk import at_risk, receivable, suspects, waiting
 from deadletter.gold.collateral import collateral
 from deadletter.gold.dead_letters import all_deaths, dead_letters, lying, placed_deaths
 from deadletter.gold.decisions import Decisions
@@ -33,7 +33,7 @@ from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
 from deadletter.patterns.grouping import add_signature
 from deadletter.patterns.masks import Mask
-from deadletter.replay import facts_at, habits_in
+from deadletter.replay import chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
 from deadletter.session import tune
 from deadletter.steps.due import WRITING, due, sources_of
@@ -91,10 +91,10 @@ def derive(
 ) -> None:
     """Derive the gold tables from the facts that happened until ``as_of`` (UTC), as far as something changed.
 
-    ``as_of`` is the greatest event time in silver unless given, ``habits`` those of the last time.
+    ``as_of`` is the greatest event time in silver unless given, ``habits`` those that were chosen last.
     """
     done = lake.all_progress()
-    habits = habits or habits_in(done)
+    habits = chosen_habits(lake, done, habits)
     as_of = as_of or ("silver" in done and done["silver"].as_of)
     if not as_of or "silver" not in done:
         tell("gold: no event yet")
@@ -213,7 +213,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         ),
         tables.COLLATERAL: partial(collateral, facts, dead),
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
-        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, dead, own, dead_letter_queues(facts, known), run.as_of),
+        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, candidates, dead, own, run.as_of),
     }
     made = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
     return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead}

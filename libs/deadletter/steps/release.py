@@ -80,22 +80,17 @@ def _settle(lake: Lake, events: DataFrame, refused: DataFrame, latest: datetime 
 
 
 def _decide(lake: Lake, chosen: DataFrame, decision: str, who: str, why: str) -> None:
-    lake.append(
-        chosen.select(
-            "event_id",
-            F.lit(decision).alias("decision"),
-            F.lit(who).alias("who"),
-            F.current_timestamp().alias("decided_at"),
-            F.lit(why).alias("why"),
-        ),
-        tables.QUARANTINE_DECISIONS,
-    )
+    columns = {"decision": decision, "who": who, "why": why}
+    rows = chosen.select("event_id").withColumns({name: F.lit(value) for name, value in columns.items()})
+    lake.append_now(rows, tables.QUARANTINE_DECISIONS, "decided_at")
 
 
 def _raw_events(lake: Lake, ids: DataFrame) -> DataFrame:
-    """Every copy of the events, one a system, from the days that they lie in."""
+    """Every copy of the events from the days that they lie in, of each system the one that came last: what was in the
+    future once may be so no more."""
     day = F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date"))
     days = ids.agg(F.collect_set(F.date_format(day, "yyyy-MM-dd")).alias("days")).first()["days"]
     pruned = lake.read(tables.QUEUE_EVENTS).where(F.col("day").isin([F.lit(found).cast("date") for found in days]))
-    copies = pruned.join(ids.select("event_id"), "event_id", "left_semi").select(*tables.QUEUE_EVENTS.column_names)
-    return copies.dropDuplicates(["event_id", "system"])
+    copies = pruned.join(ids.select("event_id"), "event_id", "left_semi")
+    last = F.max_by(F.struct(*tables.QUEUE_EVENTS.column_names), F.struct("ingested_at", "source_file"))
+    return copies.groupBy("event_id", "system").agg(last.alias("last")).select("last.*")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from deadletter import sources
+from deadletter import sources, tables
 from deadletter.lake import Lake
+from deadletter.replay import chosen_habits
 from deadletter.rules.zaqar_store import Habits
 from deadletter.session import tune
+from deadletter.sources import Source
 from deadletter.steps import bronze, gold, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
@@ -23,19 +26,25 @@ def run(
     habits: Habits | None = None,
     tell: Tell = print,
     fresh_after: datetime | None = None,
+    found: Sequence[Source] = (),
 ) -> Summary:
     """Bring the lake up to date with the landing folder or topics: bronze, silver, gold.
 
     ``as_of`` (UTC) is the greatest event time unless given, ``habits`` of Zaqar's store are those of the last run. The
-    lake's newest event must be later than ``fresh_after`` (UTC), or a warning says so. Raises
-    :class:`~deadletter.errors.GateError` where a quality gate stops the run.
+    lake's newest event must be later than ``fresh_after`` (UTC), or a warning says so. ``found``: the sources that
+    ``landing`` names, where they were looked at already. Raises :class:`~deadletter.errors.GateError` where a quality
+    gate stops the run.
     """
+    found = found or sources.find(landing)
     # looks at the sources, so what cannot be read is told before anything is made
-    tune(lake.spark, sum(source.size() for source in sources.find(landing)))
+    tune(lake.spark, sum(source.size for source in found))
     summary = Summary()
     try:
         with gated(lake, tell) as gate:
-            summary.warnings += bronze.ingest(lake, landing, tell)
+            if habits:  # noted first: a run that does not get to gold has chosen, too
+                lake.create_missing([tables.PROGRESS])
+                chosen_habits(lake, lake.all_progress(), habits)
+            summary.warnings += bronze.ingest(lake, found, tell)
             silver.merge(lake, gate, summary, tell)
             summary.warnings += _ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)
             summary.as_of = as_of or summary.as_of

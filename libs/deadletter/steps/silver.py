@@ -17,14 +17,15 @@ from deadletter.gates.refused import refused
 from deadletter.gates.suites import suite_of
 from deadletter.lake import Lake, Progress
 from deadletter.parallel import together
-from deadletter.parsing import brokers
+from deadletter.parsing import PARSER_VERSION, brokers
 from deadletter.parsing.facts import Facts
 from deadletter.session import tune
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
-from deadletter.silver.quarantine import best_copies
+from deadletter.silver.quarantine import best_copies, released
 from deadletter.silver.reconcile import balance
 from deadletter.sqltext import MOST, of_queues
+from deadletter.steps.due import STALE
 from deadletter.steps.quality import stage_all
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import QUEUE, Table
@@ -39,12 +40,18 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     """Merge the facts of bronze's new events into the silver tables.
 
     Progress is noted after the last merge: a run that was killed merges the same facts again, which
-    changes nothing.
+    changes nothing. Where another version parsed the events, all are parsed again and what it made is replaced.
     """
-    done = lake.progress("silver")
+    noted = lake.all_progress()
+    anew = "parser" not in noted or noted["parser"].source_version != PARSER_VERSION
+    done = None if anew else noted.get("silver")
+    if anew and "silver" in noted:
+        tell("silver: parsing all events again, as this version reads them differently")
+        lake.note_progress("gold", STALE, noted["gold"].as_of if "gold" in noted else None)
     version = lake.version(tables.QUEUE_EVENTS)
     # what the landing folder holds says little: most of it was read before
-    tune(lake.spark, lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version if done else -1))
+    new = lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version) if done else lake.size(tables.QUEUE_EVENTS)
+    tune(lake.spark, new)
     events = _new_events(lake, done, version)
     if events is None:
         tell("silver: no new events")
@@ -52,10 +59,10 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
         if done and done.source_version < version:
             lake.note_progress("silver", version, done.as_of)
         return
-    latest = merge_events(lake, gate, events, summary, tell)
+    latest = merge_events(lake, gate, events, summary, tell, anew=anew)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
-    lake.note_progress("silver", version, summary.as_of)
+    lake.note_all({"silver": Progress(version, summary.as_of), "parser": Progress(PARSER_VERSION, None)})
 
 
 def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | None:
@@ -70,13 +77,20 @@ def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | 
 
 
 def merge_events(
-    lake: Lake, gate: Gate, events: DataFrame, summary: Summary, tell: Tell, settle: Settle | None = None
+    lake: Lake,
+    gate: Gate,
+    events: DataFrame,
+    summary: Summary,
+    tell: Tell,
+    settle: Settle | None = None,
+    anew: bool = False,
 ) -> datetime | None:
     """Merge the facts of rows of ``bronze.queue_events``, which are read several times; returns the latest time
     (UTC) of a good one.
 
-    ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`: a usable copy of
-    an event then excuses its other copies. Without it, what is refused is merged into quarantine.
+    ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`. Without it, what is
+    refused is merged into quarantine. ``anew``: the events are all that ever came, and silver is to hold nothing else.
+    In both cases a usable copy of an event that people released excuses its other copies.
     """
     systems = [row["system"] for row in events.select("system").distinct().collect()]
     tell(f"silver: merging the facts of {', '.join(sorted(systems)) or 'no system'}")
@@ -84,13 +98,13 @@ def merge_events(
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
     refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events)] if some_bad else []
-    if settle:
-        facts = replace(facts, events=best_copies(facts.events))
+    if (settle or anew) and lake.version(tables.QUARANTINE_DECISIONS) > 0:
+        facts = replace(facts, events=best_copies(facts.events, released(lake.read(tables.QUARANTINE_DECISIONS))))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
     settled = partial(settle, latest=latest) if settle else None
-    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled)
+    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled, anew)
     return latest
 
 
@@ -134,6 +148,7 @@ def _merge_facts(
     raw_events: DataFrame,
     refusals: list[DataFrame],
     write_quarantine: Callable[[DataFrame], None] | None,
+    anew: bool,
 ) -> int:
     """Judge all batches, then merge their good rows; the events behind the others go to quarantine. Returns how many
     these are."""
@@ -157,6 +172,10 @@ def _merge_facts(
     version = lake.version(tables.QUEUE_EVENTS)
     changes = lake.stage(queue_changes(*[good[table] for table in batches], version))
     lake.append(changes, tables.QUEUE_CHANGES)
+    if anew:
+        made = {**good, tables.QUARANTINE: quarantine}
+        together(partial(lake.replace, rows, table) for table, rows in made.items())
+        return behind
     queues = literal_queues(changes)
     merges = [partial(_merge_batch, lake, table, batch, queues) for table, batch in good.items()]
     together(merges if write_quarantine else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
