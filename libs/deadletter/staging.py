@@ -51,4 +51,5 @@ def _held(df: DataFrame) -> DataFrame | None:
     # not `nbytes`: that reads offsets, which Spark Connect's empty arrays have none of, and ends the process
     if rows.num_rows > most or rows.get_total_buffer_size() > HELD_BYTES:
         return None
-    return df.sparkSession.createDataFrame(rows, schema)
+    # told to be one partition: Spark sees no need to bring together what is grouped or joined
+    return df.sparkSession.createDataFrame(rows, schema).coalesce(1)
