@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 from pyspark.sql import functions as F
 
@@ -44,13 +45,20 @@ def conditions(filters: Sequence[Widget], choice: Choice) -> dict[str, list[str]
 
 
 def ends(values: Sequence[str]) -> tuple[str, str]:
-    """First and last day of a date range, empty where none is chosen: a link can have any number of them.
+    """First and last day of a date range, empty where none is chosen: a link can have any number of them, and others.
 
-    >>> ends(["2026-01-01"]), ends([])
+    >>> ends(["2026-01-01"]), ends(["2026-02-30", "soon"])
     (('2026-01-01', ''), ('', ''))
     """
-    first, last, *_ = *values, "", ""
+    first, last, *_ = *map(_day, values), "", ""
     return first, last
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        return ""
 
 
 def _condition(kind: str, expression: str, values: Sequence[str]) -> str:
