@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.dead_letters import all_deaths
-from deadletter.gold.facts import dated, each
+from deadletter.gold.facts import each
 from deadletter.gold.scope import affected
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
+from deadletter.moments import moments
 from deadletter.parallel import together
 from deadletter.parsing import pulsar
 from deadletter.replay import dead_letter_links, facts_at, habits_in
-from deadletter.rules.policy import policy_at
 from deadletter.sqltext import sql_string
 from deadletter.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
@@ -53,7 +54,10 @@ SHARED += ("signature", "pattern_id")
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened to a message: when (UTC), where, what, and the raw event that says so."""
+    """Something that happened to a message: when (UTC), where, what, and the raw event that says so.
+
+    RabbitMQ tells a death's whole second: it stands after what was in that second and led to it.
+    """
 
     time: datetime
     queue: str
@@ -89,19 +93,39 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
         return life(lake, origin, as_of)
     # no fact of another queue says anything of it, but of those that its queues' dead letters link them with
     facts = each(facts_at(lake, as_of, affected(map(tuple, found), links)), held_if_few)
-    told = facts.state.where(mine).withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
-    moments = [
-        Moment(from_micros(row["micros"]), row["place"], row["what"], row["event_id"])
-        for row in _moments(told, facts.policies).collect()
-    ]
-    if not moments:
-        raise UsageError(f"no event until {as_of.isoformat()} names a message {message_id}")
     habits = habits_in(lake.all_progress())
     dead = held_if_few(all_deaths(facts, habits, held_if_few, facts.systems()))
-    status = message_status(facts, dead, habits).where(mine)
+    status = held_if_few(message_status(facts, dead, habits).where(mine))
+    happened = [
+        Moment(from_micros(row["micros"]), place(row), row["what"], row["event_id"])
+        for row in moments(status, facts, dead, habits).collect()
+    ]
+    if not happened:
+        raise UsageError(f"no event until {as_of.isoformat()} names a message {message_id}")
     shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
     shared = lake.read(tables.DEAD_LETTERS).where(mine).select(*DEATH, *SHARED)
-    return Life(name, as_of, moments, _rows(shown), _rows(_known(dead.where(mine), shared)))
+    return Life(name, as_of, happened, _with_a_turn(_rows(shown)), _rows(_known(dead.where(mine), shared)))
+
+
+def place(row: Row | Mapping) -> str:
+    """Where a row with the columns of a queue's key is.
+
+    >>> place({"system": "zaqar", "tenant": "p", "queue": "orders", "subscription": ""})
+    'zaqar p orders'
+    """
+    return " ".join(row[part] for part in QUEUE_KEY if row[part])
+
+
+def _with_a_turn(statuses: list[dict]) -> list[dict]:
+    """The statuses without a Pulsar topic's own that only says that the message is there: its subscriptions' tell
+    what became of it."""
+    subscribed = {(row["tenant"], row["queue"]) for row in statuses if row["subscription"]}
+
+    def only_there(row: dict) -> bool:
+        in_topic = row["system"] == "pulsar" and not row["subscription"] and row["status"] == "available"
+        return in_topic and (row["tenant"], row["queue"]) in subscribed
+
+    return [row for row in statuses if not only_there(row)]
 
 
 def _known(deaths: DataFrame, shared: DataFrame) -> DataFrame:
@@ -130,39 +154,3 @@ def _rows(df: DataFrame) -> list[dict]:
         for name, kind in df.dtypes
     ]
     return [row.asDict(recursive=True) for row in df.select(*texts).orderBy(*MESSAGE_KEY).collect()]
-
-
-def _moments(state: DataFrame, policies: DataFrame) -> DataFrame:
-    """One row a moment with ``micros, place, what, event_id``, in order."""
-    texts = {
-        "posted": (
-            "concat('posted', coalesce(concat(', TTL ', m.ttl, ' s'), ''), "
-            "coalesce(concat(', delay ', m.delay, ' s'), ''))"
-        ),
-        "deliveries": (
-            "concat('delivery ', i + 1, coalesce(concat(' in claim ', m.claim_id), ''), "
-            "coalesce(concat(' to ', m.consumer), ''), coalesce(concat(', broker counts ', m.broker_count), ''))"
-        ),
-        "failures": "concat('negative acknowledgement', coalesce(concat(': ', m.error), ''))",
-        "settled": "concat('settled by ', m.how)",
-        "deaths": "concat('the broker reports a death: ', m.reason, "
-        "coalesce(concat(', to ', m.dead_letter_queue), ''))",
-    }
-    arrays = {"posted": "array(posted)", "settled": "array(settled)"}
-    parts = [
-        f"transform(filter({arrays.get(name, name)}, m -> m IS NOT NULL), (m, i) -> named_struct("
-        f"'time', m.time, 'what', {text}, 'event_id', m.event_id))"
-        for name, text in texts.items()
-    ]
-    exploded = (
-        state.join(policies, list(QUEUE_KEY), "left")
-        .select(*QUEUE_KEY, "policies", F.explode(F.expr(f"concat({', '.join(parts)})")).alias("m"))
-        .withColumn("policy", policy_at(F.col("policies"), F.col("m.time")))
-    )
-    limit = "coalesce(concat(' [limit ', policy.max_deliveries, ', to ', policy.dead_letter_queue, ']'), '')"
-    return exploded.select(
-        F.unix_micros("m.time").alias("micros"),
-        F.expr("concat_ws(' ', system, tenant, queue, nullif(subscription, ''))").alias("place"),
-        F.expr(f"concat(m.what, CASE WHEN startswith(m.what, 'delivery') THEN {limit} ELSE '' END)").alias("what"),
-        "m.event_id",
-    ).orderBy("micros", "place", "what")

@@ -261,7 +261,7 @@ class Queue:
                 "dead_letter_queue": DLQ,
                 "reason": m.died["reason"],
                 "cause": m.died["cause"],
-                "claim_count": len(deliveries),
+                "claim_count": len([t for t in deliveries if t > (m.away or [0])[-1]]),  # a new message when it is back
                 "max_deliveries": self.limit_at(died + SECOND if told else died),
                 "posted_at": m.posted,
                 "died": died,

@@ -30,12 +30,17 @@ def statuses(lake):
 
 
 def lives(lake, system, statuses):
-    """``[(deliveries, settled, cause of its death, still open)]`` of a queue's messages that were ever delivered."""
+    """``[(deliveries, settled, cause of its death, still open, gone)]`` of a queue's delivered messages."""
     here = f"system = '{system}' AND (queue = '{QUEUES[system]}' OR queue LIKE '%/{QUEUES[system]}')"
     dead = {tuple(row[:5]): row["cause"] for row in lake.read(tables.DEAD_LETTERS).select(*KEY, "cause").collect()}
     state = lake.read(tables.MESSAGE_STATE).where(here).selectExpr(*KEY, "size(deliveries) AS n", "settled").collect()
     found = [(tuple(row[:5]), row["n"], row["settled"] is not None) for row in state if row["n"]]
-    return [(n, settled, dead.get(key), is_open(statuses[key], n)) for key, n, settled in found]
+    return [(n, settled, dead.get(key), is_open(statuses[key], n), gone(key, statuses)) for key, n, settled in found]
+
+
+def gone(key, statuses):
+    """What RabbitMQ no longer has may have been acknowledged."""
+    return key[0] != "rabbitmq" and statuses[key] in ("expired", "purged")
 
 
 def is_open(status, deliveries):
@@ -45,17 +50,19 @@ def is_open(status, deliveries):
 
 def expected(rows, allowed):
     """The figures of ``allowed`` deliveries, message by message."""
-    died = [(n, cause) for n, _, cause, _ in rows if cause]
-    others = [(n, settled) for n, settled, cause, _ in rows if not cause]
+    died = [(n, cause) for n, _, cause, _, _ in rows if cause]
+    others = [(n, settled, gone) for n, settled, cause, _, gone in rows if not cause]
+    lost = [n for n, _, gone in others if gone and n > allowed]
     return {
         "messages": len(rows),
         "dead_letters": len(died),
         "deaths_earlier": sum(n > allowed for n, _ in died),
         "deaths_put_off": sum(n < allowed and cause == "delivery_limit" for n, cause in died),
-        "claims_saved": sum(max(n - allowed, 0) for n, _ in died),
-        "false_deaths": sum(n > allowed and settled for n, settled in others),
-        "deaths_outcome_unknown": sum(n > allowed and not settled for n, settled in others),
-        "at_limit": sum(n == allowed and is_open for n, _, _, is_open in rows),
+        "claims_saved": sum(max(n - allowed, 0) for n in [*lost, *(n for n, _ in died)]),
+        "false_deaths": sum(n > allowed and settled for n, settled, _ in others),
+        "deaths_of_lost": len(lost),
+        "deaths_outcome_unknown": sum(n > allowed and not settled and not gone for n, settled, gone in others),
+        "at_limit": sum(n == allowed and is_open for n, _, _, is_open, _ in rows),
     }
 
 

@@ -26,6 +26,7 @@ SHOWN = r"paid \x1b[2J\x9b1m\x0d \u202egro"
 LIMIT = dict.fromkeys(
     ("limit", "deliveries_allowed", "messages_saved", "false_deaths", "deaths_earlier", "claims_saved"), 1
 ) | dict.fromkeys(("deaths_unchanged", "deaths_put_off", "deaths_outcome_unknown", "at_limit"), 1)
+LIMIT |= {"saved_not_known": 0, "deaths_of_lost": 1}
 PATTERN = dict.fromkeys(("pattern_id", "first_seen", "last_seen", "kind", "status"), "p") | {
     "template": NASTY,
     "muted": False,
@@ -44,7 +45,7 @@ def test_no_control_character_reaches_the_terminal(monkeypatch, capsys):
     death = {"reason": "expired", "queue": "q", "error": NASTY, "evidence": "observed", "event_id": "e"}
     death |= {"dead_lettered_at": "2026-11-20T20:53:01.000000+00:00", "dead_letter_queue": NASTY}
     death |= dict.fromkeys(("claim_count", "max_deliveries", "removed_at", "expires_at", "pattern_id"))
-    death |= {"dead_letter_message_id": None}
+    death |= {"dead_letter_message_id": None, "system": "pulsar", "tenant": "t", "subscription": "s"}
     moment = Moment(datetime(2026, 11, 20, tzinfo=UTC), "q", NASTY, "e")
     record = json.dumps({f"c{n}": NASTY for n in range(9)})
     prints = {
@@ -69,6 +70,20 @@ def test_no_control_character_reaches_the_terminal(monkeypatch, capsys):
 def test_a_life_says_as_of_when(capsys):
     print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], []))
     assert "as of 2026-11-20T22:00:00.000000 UTC" in capsys.readouterr().out
+
+
+def test_a_life_says_where(capsys):
+    """Two subscriptions' deaths, and the same id in two vhosts, are told apart; a death may be known to the second."""
+    at = datetime(2026, 11, 20, 22, tzinfo=UTC)
+    where = {"system": "pulsar", "tenant": "t", "queue": "q", "subscription": "s"}
+    death = where | {"dead_lettered_at": "2026-11-20T22:00:00.000000+00:00", "reason": "x", "evidence": "observed"}
+    known = ("claim_count", "max_deliveries", "removed_at", "expires_at", "pattern_id", "error", "event_id")
+    death |= dict.fromkeys((*known, "dead_letter_queue", "dead_letter_message_id"))
+    moments = [Moment(at.replace(microsecond=microsecond), "q", "x", None) for microsecond in (7, 0)]
+    print_life(Life("m", at, moments, [where | {"status": "available", "claims_granted": 0}], [death]))
+    told = capsys.readouterr().out
+    assert "  2026-11-20 22:00:00.000007  q  x\n  2026-11-20 22:00:00         q  x\n" in told
+    assert "Status in pulsar t q s: available" in told and "Died 2026-11-20 22:00:00 in pulsar t q s: x" in told
 
 
 def test_a_share_says_of_whom(capsys):

@@ -17,8 +17,12 @@ from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import each, until
 from deadletter.gold.health import queue_health
 from deadletter.gold.status import message_status
+from deadletter.moments import moments
 from deadletter.parsing import brokers
+from deadletter.rules.zaqar_store import REDIS
 from deadletter.silver import state
+from deadletter.whatif.history import Choice, histories
+from deadletter.whatif.limit import counted
 from tests.pipelines.broken_events import (
     AT,
     AT_MS,
@@ -101,12 +105,14 @@ def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_the
     """As many as there are letters, each of its own; one that is named has its letter already."""
     policy = {"maxRedeliverCount": 1, "deadLetterTopic": f"{TOPIC}-dead"}
     events = [pulsar("subscribe", subscription=name, dead_letter_policy=policy) for name in ("a", "b")]
+    alone = {"maxRedeliverCount": 1, "deadLetterTopic": f"{TOPIC}-alone"}
+    events += [pulsar("subscribe", subscription="c", dead_letter_policy=alone)]
 
     def lives(number, *received):
         return [pulsar("receive", number, subscription=name, redelivery_count=count) for name, count in received]
 
-    def letters(of, *numbers, **named):
-        told = {"topic": f"{TOPIC}-dead", "properties": origin(ORIGIN_MESSAGE_ID=f"9:{of}:-1") | named}
+    def letters(of, *numbers, where="dead", **named):
+        told = {"topic": f"{TOPIC}-{where}", "properties": origin(ORIGIN_MESSAGE_ID=f"9:{of}:-1") | named}
         return [pulsar("dead_letter", number, **told) for number in numbers]
 
     # one letter; two of the one that reached its limit; two of both, one read twice; one that is named and one not
@@ -115,10 +121,15 @@ def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_the
     events += [*lives(3, ("a", 0), ("a", 1), ("b", 1)), *letters(3, 54, 55, 55)]
     events += [*lives(4, ("b", 1), ("a", 1)), *letters(4, 56, REAL_SUBSCRIPTION="a"), *letters(4, 57)]
     events += [*lives(5, ("a", 1)), *letters(5, 58, REAL_SUBSCRIPTION="a"), *letters(5, 59, REAL_SUBSCRIPTION="b")]
+    # one that seeks back afterwards; and one of whose policy nothing is known
+    events += [*lives(6, ("b", 0), ("b", 1), ("a", 0), ("a", 1)), *letters(6, 60), *lives(6, ("a", 0))]
+    events += [*lives(7, ("c", 1), ("d", 1)), *letters(7, 61, where="alone", REAL_SUBSCRIPTION="c")]
+    events += letters(7, 62, where="alone")
     dead = gold_pulsar.deaths(silver("pulsar", events)).collect()
     told = {(row["message_id"], row["subscription"], row["dead_letter_message_id"]) for row in dead}
     expected = {(1, "a", 50), (2, "a", 52), (3, "a", 54), (3, "b", 55), (4, "a", 56), (4, "b", 57), (5, "a", 58)}
-    assert told == {(f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected | {(5, "b", 59)}}
+    expected |= {(5, "b", 59), (6, "a", 60), (7, "c", 61), (7, "d", 62)}
+    assert told == {(f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected}
     assert len(dead) == len(told)
 
 
@@ -208,6 +219,48 @@ def test_a_retry_loop_uses_up_no_deliveries(silver):
     assert (row["claim_count"], len(row["deliveries"])) == (1, 5)
 
 
+def previewed(facts, system, queue, allowed):
+    """``{message: (counted deliveries, claims saved, fate)}`` where a message may be delivered so often."""
+    dead = all_deaths(facts, REDIS, kept, [system]).withColumn("pattern_id", F.lit("p"))
+    lived = histories(facts, dead, Choice(system, queue), REDIS).withColumn("pattern_id", F.col("message_id"))
+    found = counted(lived, allowed).collect()
+    return {row["pattern_id"]: (row["deliveries"], row["claims_saved"], row["fate"]) for row in found}
+
+
+def test_the_deliveries_that_another_limit_would_count(silver):
+    """RabbitMQ: of the last life; since 4.3 not those before a return on purpose. Each queue's own word before ours."""
+    shown = [{}, *({"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in (1, 2, 3))]
+    lives = {"acked": shown[:3], "open": shown[:3], "dead": shown[:3], "returned": [{"x-acquired-count": 1}] * 3}
+    lives["late"] = [{"x-delivery-count": 3}]
+    told = {name: {"message_id": name} for name in lives}
+    events = [queue_created()]
+    events += [firehose("deliver.orders", told[name], headers) for name, many in lives.items() for headers in many]
+    events += [firehose("deliver.dlq", told["dead"], shown[3])]
+    events += [rabbit("ack.orders", {"headers": {"vhost": "broken", "properties": told["acked"]}}, "consumer")]
+    facts = silver("rabbitmq", events)
+    assert [row["claim_count"] for row in rabbitmq.deaths(facts).collect()] == [1]
+    assert previewed(facts, "rabbitmq", "orders", 2) == {
+        **dict.fromkeys(("acked", "open", "returned"), (1, 0, "alive")),
+        **{"dead": (1, 0, "unchanged"), "late": (4, 0, "death_unknown")},
+    }
+
+
+def test_a_limit_that_was_reached_before_anybody_looked(silver):
+    policy = {"maxRedeliverCount": 3, "deadLetterTopic": DEAD_TOPIC}
+    letter = pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin())
+    late = pulsar("receive", redelivery_count=3)
+    facts = silver("pulsar", [pulsar("subscribe", dead_letter_policy=policy), late, letter])
+    assert [row["claim_count"] for row in gold_pulsar.deaths(facts).collect()] == [4]
+    assert previewed(facts, "pulsar", TOPIC, 4) == {"9:1:-1": (4, 0, "unchanged")}
+
+
+def test_claims_of_what_expired_unsettled_would_be_saved(silver):
+    """In a queue without a limit poison is claimed until it expires."""
+    claims = [at(20 * n, claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})) for n in range(10)]
+    facts = silver("zaqar", [at(0, post(1)), *claims])
+    assert previewed(facts, "zaqar", "orders", 3) == {"z1": (10, 7, "lost")}
+
+
 def test_a_brokers_flag_holds_before_a_vhosts_own(silver):
     def flag(**where):
         return rabbit(
@@ -229,6 +282,14 @@ def test_headers_of_the_brokers_own_are_no_part_of_a_message(parsed):
         firehose("deliver.s", nameless, {"mine": 7}),
     ]
     assert [row["n"] for row in ids(parsed("rabbitmq", events))] == [1, 2]
+
+
+def test_milliseconds_that_a_message_has_left_are_no_end(silver):
+    """TTLs are whole seconds here, begun ones whole."""
+    lasting = {"0": 0, "1": 1, "500": 1, "1000": 1, "1500": 2}
+    events = [firehose(properties={"message_id": ms, "expiration": ms}) for ms in lasting]
+    state = silver("rabbitmq", events).state.select("message_id", "posted.ttl").collect()
+    assert {row["message_id"]: row["ttl"] for row in state} == lasting
 
 
 def test_a_direct_reply_reaches_no_queue(parsed):
@@ -430,3 +491,86 @@ def test_a_death_that_names_nobody_is_its_only_receivers(silver):
     facts = silver("pulsar", events)
     (dead,) = all_deaths(facts, systems=["pulsar"]).collect()
     assert (dead["subscription"], dead["claim_count"]) == (pulsar("receive")["subscription"], 1)
+
+
+@pytest.fixture
+def lived(silver):
+    """What is told of messages: (second, queue or subscription, what) in order."""
+
+    def told(system, events):
+        facts = silver(system, events)
+        rows = facts.state.withColumn("expires_at", F.lit(None).cast("timestamp"))
+        dead = kept(rows.where("false").withColumnRenamed("expires_at", "dead_lettered_at"))
+        found = moments(rows, facts, dead, REDIS).collect()
+        return [
+            (row["micros"] / 1e6 - START.timestamp(), row["subscription"] or row["queue"], row["what"]) for row in found
+        ]
+
+    return told
+
+
+def looped(seconds, times):
+    """A delivery after so many rounds through a retry queue; the first began at 1 s."""
+    of = {"orders": ("rejected", 1), "retry": ("expired", 5)}
+    told = {
+        queue: {"queue": queue, "reason": reason, "count": times, "time": int(START.timestamp()) + first}
+        for queue, (reason, first) in of.items()
+    }
+    return at(seconds, firehose("deliver.orders", headers={"x-death": [told["retry"], told["orders"]]}))
+
+
+def test_each_death_is_told_once_after_what_led_to_it(lived):
+    """RabbitMQ keeps the header on the message, and its deaths have whole seconds; a limit may have no target."""
+    message = {"properties": {"message_id": "r1"}, "vhost": "broken"}
+    returned = rabbit("requeue.orders", {"headers": message}, "consumer")
+    deleted = rabbit("queue.deleted", {"headers": {"name": "orders", "vhost": "broken"}}, "event_exchange")
+    events = [
+        at(0, queue_created('{<<"x-delivery-limit">>,signedint,3}')),
+        *(at(1.25, firehose()), at(1.5, firehose("deliver.orders")), looped(10.25, 1), looped(20, 2)),
+        *(at(20.5, returned), looped(21, 2), at(30, deleted), at(31, deleted)),
+    ]
+    died = "the broker reports a death:"
+    assert [(second, what.replace(" to c (1)", "")) for second, _, what in lived("rabbitmq", events)] == [
+        (1.25, "posted"),
+        (1.5, "delivery 1 [limit 3]"),
+        (1, f"{died} rejected"),
+        (5, f"{died} expired, to orders"),
+        (10.25, "delivery 2 [limit 3]"),
+        (10, f"{died} rejected"),
+        (10, f"{died} expired, to orders"),
+        (20, "delivery 3 [limit 3]"),
+        (20.5, "negative acknowledgement"),
+        (21, "delivery 4 [limit 3]"),
+        (30, "the queue was deleted"),
+    ]
+
+
+def test_a_dead_letter_that_is_read_twice_is_one_death(lived):
+    letter = pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin(REAL_SUBSCRIPTION="s"))
+    policy = {"maxRedeliverCount": 0, "deadLetterTopic": DEAD_TOPIC}
+    events = [pulsar("subscribe", dead_letter_policy=policy), pulsar("receive"), letter, letter | {"consumer": "other"}]
+    told = [what for _, where, what in lived("pulsar", events) if where == "s"]
+    died = f"the broker reports a death: max_redeliver_count, to {DEAD_TOPIC}"
+    assert told == [f"delivery 1 to c, broker counts 0 [limit 0, to {DEAD_TOPIC}]", died]
+
+
+def test_what_was_done_to_its_claims_and_its_queue_is_told(lived):
+    """As long as the message was there; a limit without a dead letter queue counts nothing."""
+    of_claim = {"path": "/v2/queues/orders/claims/k1", "status": 204}
+    events = [
+        at(0, declare({"_max_claim_count": 5})),
+        *(at(1, post(1)), at(2, zaqar("POST", "/v2/queues/orders/purge", 204, {"resource_types": ["subscriptions"]}))),
+        *(grant(5, "k1"), at(6, zaqar("PATCH", request={"ttl": 70, "grace": 60}, **of_claim))),
+        *(at(7, zaqar("DELETE", **of_claim)), at(8, zaqar("DELETE", **of_claim))),
+        *(at(second, zaqar("POST", "/v2/queues/orders/purge", 204)) for second in (9, 11)),
+        *(at(10, post(2)), at(12, zaqar("DELETE", "/v2/queues/orders", 204))),
+    ]
+    assert lived("zaqar", events) == [
+        (1, "orders", "posted, TTL 300 s"),
+        (5, "orders", "delivery 1 in claim k1 to c1"),
+        (6, "orders", "claim k1 renewed for 70 s"),
+        (7, "orders", "claim k1 released"),
+        (9, "orders", "the queue was purged"),
+        (10, "orders", "posted, TTL 300 s"),
+        (11, "orders", "the queue was purged"),
+    ]

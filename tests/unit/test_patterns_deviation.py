@@ -107,6 +107,7 @@ PRIVATE = {
     "digits": ({"reply_to": "li.wei@163.com"}, "$.reply_to = <email>"),
     "token": ({"reply_to": "AKIAIOSFODNN7EXAMPLE"}, "$.reply_to = <token>"),
     "number": ({"reply_to": "desk 7"}, "$.reply_to = desk #"),
+    "both": ({"reply_to": "desk 7 or ada7@b.example"}, "$.reply_to = desk # or <email>"),
     "key": ({"balances": {"ada@example.org": 5}}, "$.balances.<email> new"),
     "key with dots": ({"balances": {"ada.lovelace@example.org": 5}}, "$.balances.<email> new"),
     "attribute": ({"@attributes": {"n": None}}, "$.@attributes.n null"),

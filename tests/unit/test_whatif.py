@@ -9,14 +9,14 @@ from pyspark.sql import functions as F
 from deadletter.whatif.curve import advice, curve, unsettled_after
 from deadletter.whatif.delay import delayed
 from deadletter.whatif.limit import counted
-from deadletter.whatif.preview import by_pattern, expected_saved
+from deadletter.whatif.preview import by_pattern, expected_saved, limits_held
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 SCHEMA = (
     "system STRING, tenant STRING, queue STRING, subscription STRING, message_id STRING,"
     "posted STRUCT<time: TIMESTAMP, event_id: STRING, position: INT, ttl: BIGINT, delay: BIGINT, producer: STRING>,"
     "times ARRAY<TIMESTAMP>, deliveries BIGINT, outcome STRING, settled_at TIMESTAMP, dead_lettered_at TIMESTAMP,"
-    "cause STRING, pattern_id STRING, is_open BOOLEAN"
+    "cause STRING, pattern_id STRING, is_open BOOLEAN, lost BOOLEAN"
 )
 POLICIES = "system STRING, tenant STRING, queue STRING, subscription STRING, policies ARRAY<STRUCT<" + (
     "valid_from: TIMESTAMP, event_id: STRING, kind: STRING, max_deliveries: BIGINT, dead_letter_queue: STRING,"
@@ -30,6 +30,7 @@ def history(chance, number):
     for _ in range(chance.randint(1, 7)):
         times.append(times[-1] + timedelta(seconds=chance.uniform(0.1, 9)))
     outcome = chance.choice(["settled", "dead_lettered", "unknown"])
+    stands = chance.choice(["open", "lost", None]) if outcome == "unknown" else None
     end = times[-1] + timedelta(seconds=2)
     died = outcome == "dead_lettered"
     return (
@@ -38,7 +39,7 @@ def history(chance, number):
         *(times[1:], len(times) - 1, outcome, end if outcome == "settled" else None, end if died else None),
         chance.choice(["delivery_limit", "ttl"]) if died else None,
         chance.choice(["p1", "p2"]) if died else None,
-        outcome == "unknown" and chance.random() < 0.5,
+        *(stands == "open", stands == "lost"),
     )
 
 
@@ -50,13 +51,13 @@ def lived():
 
 def fate(row, allowed):
     """The document's rule, told message by message."""
-    _, deliveries, outcome, _, _, cause, _, is_open = row[6:]
+    _, deliveries, outcome, _, _, cause, _, is_open, lost = row[6:]
     if outcome == "dead_lettered":
         if deliveries > allowed:
             return "earlier"
         return "put_off" if cause == "delivery_limit" and deliveries < allowed else "unchanged"
     if deliveries > allowed:
-        return "false_death" if outcome == "settled" else "death_unknown"
+        return "false_death" if outcome == "settled" else "lost" if lost else "death_unknown"
     return "at_limit" if is_open and deliveries == allowed else "alive"
 
 
@@ -71,13 +72,33 @@ def test_a_limit_by_hand(spark, lived, allowed):
         found[row["fate"]] = found.get(row["fate"], 0) + row["messages"]
     assert found == wanted
     early = [row for row in lived if fate(row, allowed) == "earlier"]
-    assert sum(row["claims_saved"] for row in rows) == sum(row[7] - allowed for row in early)
+    in_vain = early + [row for row in lived if fate(row, allowed) == "lost"]
+    assert sum(row["claims_saved"] for row in rows) == sum(row[7] - allowed for row in in_vain)
     seconds = sum((row[10] - row[6][allowed]).total_seconds() for row in early)
     assert sum(row["seconds_earlier"] for row in rows) == pytest.approx(seconds)
     points = curve(rows)
     told = by_pattern(rows, points, allowed, {"p1": "one"})
     assert sum(row["dead_letters"] for row in told) == sum(row[8] == "dead_lettered" for row in lived)
     assert {row["pattern_id"]: row["template"] for row in told} == {"p1": "one", "p2": None}
+
+
+def test_a_death_comes_earlier_by_the_deliveries_that_count(spark):
+    """Of an earlier life, or of which none was seen: the last ones count, or the first one seen is the latest."""
+    times = [START + timedelta(seconds=second) for second in (1, 2, 3, 4)]
+    row = ("rabbitmq", "t", "q", "", "m", None, times, 2, "dead_lettered", None, times[3] + timedelta(seconds=6), "x")
+    rows = [(*row, "p1", False, False), (*row[:6], times[3:], 4, *row[8:], "p1", False, False)]
+    found = counted(spark.createDataFrame(rows, SCHEMA), 1).collect()
+    assert [(row["claims_saved"], row["seconds_earlier"]) for row in found] == [(1, 6.0), (3, 6.0)]
+
+
+def test_limits_that_never_held_are_none(spark):
+    """Zaqar counts no claims in a queue without a dead letter queue."""
+    policies = [
+        (START, "e", "updated", limit, target, *[None] * 4) for limit, target in ((3, None), (5, "d"), (5, "e"))
+    ]
+    rows = [(system, "t", "q", "", policies) for system in ("zaqar", "pulsar")]
+    found = spark.createDataFrame(rows, POLICIES).select("system", limits_held()).collect()
+    assert dict(map(tuple, found)) == {"zaqar": [5], "pulsar": [3, 5]}
 
 
 def test_the_curve_by_hand(lived):
@@ -91,10 +112,15 @@ def test_the_curve_by_hand(lived):
         point = next(point for point in points if point.delivery == delivery)
         assert point.reached == len(reached) == point.settled + point.censored + sum(r[7] > delivery for r in reached)
         assert delivery == 7 or point.low < point.unsettled < point.high
-    assert expected_saved([{"deliveries": 7, "messages": 3}], points, 9) is None
+    deaths = {n: {"deliveries": n, "messages": 3, "fate": "put_off"} for n in (6, 7)}
+    assert expected_saved([deaths[7]], points, 9) == {"messages_saved": None, "saved_not_known": 3}
+    assert expected_saved([deaths[6] | {"fate": "earlier"}], points, 9)["messages_saved"] == 0
     reached = [row for row in lived if row[7] >= 7]
     settled = sum(row[8] == "settled" for row in reached) / len(reached)
-    assert expected_saved([{"deliveries": 6, "messages": 3}], points, 9) == pytest.approx(3 * settled, abs=0.01)
+    assert expected_saved(deaths.values(), points, 9) == {
+        "messages_saved": pytest.approx(3 * settled, abs=0.01),
+        "saved_not_known": 3,
+    }
 
 
 def exits(settled, censored):
@@ -105,8 +131,10 @@ def exits(settled, censored):
 @pytest.mark.parametrize(
     ("settled", "censored", "one_more", "limit", "told"),
     [
-        ({1: 900, 2: 50, 3: 1}, {3: 49}, 0, 2, "2.0% were ever settled"),
-        ({1: 900, 2: 50, 3: 1}, {3: 49}, 1, 1, "2.0% were ever settled"),
+        ({1: 900, 2: 50, 3: 1}, {3: 49}, 0, 2, "an estimated 2.00% would be settled by delivery 3"),
+        ({1: 900, 2: 50, 3: 1}, {3: 49}, 1, 1, "an estimated 2.00% would be settled"),
+        ({1: 900, 3: 1, 4: 1}, {3: 74, 4: 24}, 0, 1, "(100 were) an estimated 4.96% would be settled by delivery 4"),
+        ({1: 100_000, 2: 4_999}, {2: 95_001}, 0, 1, "an estimated 4.99% would be settled"),
         ({1: 900, 2: 50, 3: 20}, {3: 30}, 0, 3, "Try a higher limit"),
         ({1: 5}, {}, 0, None, "only 5 messages"),
         ({}, {1: 500}, 0, None, "no settlement is known"),

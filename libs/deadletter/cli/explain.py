@@ -25,7 +25,7 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     """Tell a message's life: each event, its status, and if it died the rule and the policy behind it.
 
     MESSAGE_ID is the broker's; Pulsar's as any client prints it, e.g. 3:0:-1 or '(3,0,-1,-1)', or that of its dead
-    letter. Times are UTC.
+    letter. Times are UTC; of a death RabbitMQ tells only the second.
     """
     from deadletter.replay import gold_as_of
     from deadletter.timeline import life
@@ -44,18 +44,17 @@ def _iso(time: datetime) -> str:
 
 def print_life(found: Life) -> None:
     """Print a life for a person."""
-    from deadletter.timeline import RULES
+    from deadletter.timeline import RULES, place
 
     say(f"Message {found.message_id}", bold=True)
     say(f"as of {found.as_of:%Y-%m-%dT%H:%M:%S.%f} UTC; every time here is UTC")
     for moment in found.moments:
         event = f"  (event {moment.event_id[:12]})" if moment.event_id else ""
-        say(f"  {moment.time:%Y-%m-%d %H:%M:%S.%f}  {moment.queue}  {moment.what}{event}")
+        say(f"  {plain(_iso(moment.time)):26}  {moment.queue}  {moment.what}{event}")
     for row in found.statuses:
-        where = " ".join(part for part in (row["system"], row["queue"], row["subscription"]) if part)
-        say(f"Status in {where}: {row['status']}, {row['claims_granted']} deliveries")
+        say(f"Status in {place(row)}: {row['status']}, {row['claims_granted']} deliveries")
     for row in found.deaths:
-        say(f"Died {plain(row['dead_lettered_at'])} in {row['queue']}: {row['reason']}", bold=True)
+        say(f"Died {plain(row['dead_lettered_at'])} in {place(row)}: {row['reason']}", bold=True)
         for line in death_lines(row):
             say(f"  {line}")
         say(f"  rule: {RULES.get(row['reason'], 'the broker named this reason')}")
@@ -63,29 +62,28 @@ def print_life(found: Life) -> None:
 
 
 def plain(time: str) -> str:
-    """A time as people read it where it is said that all are UTC.
+    """A time as people read it where it is said that all are UTC; of one that is known to the second, no more.
 
-    >>> plain("2026-11-20T21:00:00.000000+00:00")
-    '2026-11-20 21:00:00.000000'
+    >>> plain("2026-11-20T21:00:00.250000+00:00"), plain("2026-11-20T21:00:00.000000+00:00")
+    ('2026-11-20 21:00:00.250000', '2026-11-20 21:00:00')
     """
-    return time.replace("T", " ").removesuffix("+00:00")
+    return time.replace("T", " ").removesuffix("+00:00").removesuffix(".000000")
 
 
 def death_lines(row: Mapping) -> Iterator[str]:
     """What is known of a death, a row of ``gold.dead_letters``, in a person's words.
 
-    >>> known = {"evidence": "derived", "claim_count": 3, "max_deliveries": 3, "dead_letter_queue": "q-dlq"}
+    >>> known = {"system": "zaqar", "evidence": "derived", "claim_count": 3, "max_deliveries": 3}
     >>> known |= {"pattern_id": "9f52", "deviation": ["$.currency missing"], "dead_letter_message_id": "9:0:-1"}
+    >>> known |= {"dead_letter_queue": "q-dlq"}
     >>> later = {"expires_at": "2026-11-20T21:00:00+00:00", "removed_at": None, "error": None}
     >>> for line in death_lines(known | later):
     ...     print(line)
-    derived: 3 counted against a limit of 3
+    derived: 3 claims counted against a limit of 3
     went to q-dlq as 9:0:-1, where it expires 2026-11-20 21:00:00
     pattern 9f52: $.currency missing
     """
-    limit = "no limit known" if row["max_deliveries"] is None else f"a limit of {row['max_deliveries']}"
-    counted = "count not known" if row["claim_count"] is None else f"{row['claim_count']} counted"
-    yield f"{row['evidence']}: {counted} against {limit}"
+    yield f"{row['evidence']}: {against_limit(row['system'], row['claim_count'], row['max_deliveries'])}"
     ends = {"was removed": row["removed_at"], "expires": row["expires_at"]}
     end = next((f", where it {how} {plain(time)}" for how, time in ends.items() if time), "")
     queue, its_id = row["dead_letter_queue"], row["dead_letter_message_id"]
@@ -95,3 +93,16 @@ def death_lines(row: Mapping) -> Iterator[str]:
         yield f"last error: {row['error']}"
     if row["pattern_id"]:
         yield f"pattern {row['pattern_id']}: {'; '.join(row['deviation'] or [row['deviation_key']])}"
+
+
+def against_limit(system: str, count: int | None, limit: int | None) -> str:
+    """What counted of a message's deliveries, and its limit: Zaqar's is of claims, the others' of redeliveries.
+
+    >>> against_limit("zaqar", 3, 3), against_limit("pulsar", 4, 3)
+    ('3 claims counted against a limit of 3', '4 deliveries counted against a limit of 3 redeliveries')
+    >>> against_limit("rabbitmq", 1, None), against_limit("zaqar", None, 2)
+    ('1 delivery counted against no limit known', 'count not known against a limit of 2')
+    """
+    one, several, unit = ("claim", "claims", "") if system == "zaqar" else ("delivery", "deliveries", " redeliveries")
+    counted = "count not known" if count is None else f"{count} {one if count == 1 else several} counted"
+    return f"{counted} against {'no limit known' if limit is None else f'a limit of {limit}{unit}'}"

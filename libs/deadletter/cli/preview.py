@@ -78,14 +78,14 @@ def print_preview(told: dict) -> None:
 def print_limit(told: dict) -> None:
     """Print what a limit would have done."""
     say(f"\nWith a limit of {told['limit']} ({told['deliveries_allowed']} deliveries)", bold=True)
-    saved = told["messages_saved"]
     lines = {
         "false deaths (died, yet succeeded later in truth)": told["false_deaths"],
         "deaths earlier": told["deaths_earlier"],
-        "claims saved by them": told["claims_saved"],
+        "dead instead of expired or purged, never settled": told["deaths_of_lost"],
+        "claims saved by both": told["claims_saved"],
         "deaths as before": told["deaths_unchanged"],
         "deaths put off": told["deaths_put_off"],
-        "  of these saved in the end, estimated": "not known: nobody was given more" if saved is None else saved,
+        "  of these saved in the end, estimated": saved_in_words(told),
         "would be dead, outcome not known": told["deaths_outcome_unknown"],
         "still open, no delivery left": told["at_limit"],
     }
@@ -104,6 +104,20 @@ def print_limit(told: dict) -> None:
     advised = told["recommended"]
     say(f"\nRecommended limit: {advised['limit'] if advised['limit'] is not None else 'none'}", bold=True)
     say(f"  {advised['reason']}")
+
+
+def saved_in_words(told: dict) -> str:
+    """How many of the deaths put off would be settled, and of how many nothing is known.
+
+    >>> saved_in_words({"deaths_put_off": 100, "messages_saved": 0.53, "saved_not_known": 90})
+    '0.53 of 10; nothing is known of 90'
+    >>> saved_in_words({"deaths_put_off": 90, "messages_saved": None, "saved_not_known": 90})
+    'not known: nobody was given more'
+    """
+    if told["messages_saved"] is None:
+        return "not known: nobody was given more"
+    saved, dark = told["messages_saved"], told["saved_not_known"]
+    return f"{saved} of {told['deaths_put_off'] - dark:,}; nothing is known of {dark:,}" if dark else str(saved)
 
 
 def print_delay(told: dict) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.dead_letters import ways
-from deadletter.gold.facts import SilverFacts, last_error
+from deadletter.gold.facts import SilverFacts, counted_deliveries, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
 from deadletter.gold.status import message_status, with_resets
@@ -28,13 +28,12 @@ from deadletter.tables import QUEUE, QUEUE_KEY
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
 
 
-def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS, chosen: DataFrame | None = None) -> DataFrame:
-    """The rows of :func:`~deadletter.gold.status.message_status` for messages that are neither settled, gone nor dead,
-    of all or of those ``chosen``.
+def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+    """The rows of :func:`~deadletter.gold.status.message_status` for messages that are neither settled, gone nor dead.
 
     ``dead`` are rows of ``gold.dead_letters``, with those of the queues that send their dead letters to these.
     """
-    unsettled = (facts.state if chosen is None else chosen).where("settled IS NULL")
+    unsettled = facts.state.where("settled IS NULL")
     return message_status(facts, dead, habits, unsettled).where(F.col("status").isin(*OPEN))
 
 
@@ -120,14 +119,13 @@ def _claim_count(policy: Column, facts: SilverFacts) -> Column:
     """The claims or deliveries that count under ``policy``, as far as anybody tells; else all."""
     by_store = rules.counted_claims(F.col("deliveries"), F.col("policies"), F.col("resets"))
     claims = F.when(F.col("system") == "zaqar", by_store)
-    since = since_return(F.col("deliveries"), F.col("deaths"))  # a message that returned is a new one to its queue
     if facts.counts_in_classic_queues:
+        since = since_return(F.col("deliveries"), F.col("deaths"))
         remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
         claims = claims.when((F.col("system") == "rabbitmq") & counting_classic(policy), remembered)
-    told = F.try_element_at("deliveries", F.lit(-1))["broker_count"]  # of the deliveries before it that count
-    claims = claims.when((F.col("system") != "zaqar") & told.isNotNull(), F.try_add(told, F.lit(1)))
-    claims = claims.when((F.col("system") == "rabbitmq") & (F.size("deaths") > 0), F.size(since))
-    return F.coalesce(claims, F.size("deliveries"))
+    told = F.try_element_at("deliveries", F.lit(-1))["broker_count"]  # a broker that forgot some counts from there
+    claims = claims.when(F.col("system") == "pulsar", F.try_add(told, F.lit(1)))
+    return F.coalesce(claims, counted_deliveries())
 
 
 def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:

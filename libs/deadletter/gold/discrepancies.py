@@ -144,12 +144,10 @@ def _lost_counter() -> Column:
 def _moved_early() -> Column:
     """The broker says the limit killed it, with fewer deliveries than the limit in force allows.
 
-    Deliveries from before the capture are in the broker's own count at the last one. Pulsar's clients go by their own
-    consumer's policy, where PIP-22 lets the last created consumer's count.
+    Pulsar's clients go by their own consumer's policy, where PIP-22 lets the last created consumer's count.
     """
     by_limit = (F.col("evidence") == "observed") & (F.col("cause") == "delivery_limit")
-    told = F.try_element_at("deliveries", F.lit(-1))["broker_count"]  # of the deliveries before it
-    count, limit = F.greatest("claim_count", F.try_add(told, F.lit(1))), F.col("max_deliveries")
+    count, limit = F.col("claim_count"), F.col("max_deliveries")
     early = by_limit & count.between(F.lit(1), limit)
     return difference("moved_early", early, F.col("dead_lettered_at"), count, limit)
 

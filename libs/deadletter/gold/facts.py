@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from deadletter.parallel import together
 from deadletter.rules.policy import histories, is_purge
-from deadletter.rules.rabbitmq_counter import counting_classic
+from deadletter.rules.rabbitmq_counter import counting_classic, since_return
 from deadletter.staging import Stage
 from deadletter.tables import QUEUE
 
@@ -110,6 +110,21 @@ def dated(deaths: Column, deliveries: Column) -> Column:
         return F.when(death["count"] > 1, later).otherwise(death)
 
     return F.transform(deaths, put_right)
+
+
+def counted_deliveries() -> Column:
+    """How many deliveries of a row of ``silver.message_state`` count against a limit, as far as the brokers' rules say.
+
+    RabbitMQ: the last delivery's own count and itself, since a quorum queue leaves out what is returned on purpose;
+    where none is shown, those since the message last came back from a death, a new one to its queue. Else all, or the
+    last one's count if that is more: it knows of deliveries before the first event. Pulsar's broker may forget some.
+    """
+    in_rabbitmq = F.col("system") == "rabbitmq"
+    came_back = in_rabbitmq & (F.size("deaths") > 0)
+    since = F.when(came_back, since_return(F.col("deliveries"), F.col("deaths"))).otherwise(F.col("deliveries"))
+    told = F.try_add(F.try_element_at("deliveries", F.lit(-1))["broker_count"], F.lit(1))  # of those before it
+    seen = F.size(since).cast("bigint")
+    return F.when(in_rabbitmq, F.coalesce(told, seen)).otherwise(F.greatest(seen, told))
 
 
 def last_error(failures: Column) -> Column:

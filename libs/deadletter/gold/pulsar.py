@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.facts import SilverFacts, counted_deliveries
 from deadletter.rules.policy import policy_at
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -18,7 +18,7 @@ def deaths(facts: SilverFacts) -> DataFrame:
     posts = state.where("subscription = '' AND posted IS NOT NULL").select(
         "tenant", "queue", "message_id", F.col("posted.time").alias("posted_at")
     )
-    received = state.where("subscription != ''").select(*MESSAGE_KEY, "deliveries")
+    received = state.where("subscription != ''").select(*MESSAGE_KEY, counted_deliveries().alias("claim_count"))
     policy = policy_at(F.col("policies"), F.col("dead_lettered_at"))
     return (
         told_deaths(state, facts.policies)
@@ -33,7 +33,7 @@ def deaths(facts: SilverFacts) -> DataFrame:
             "dead_letter_queue",
             "dead_letter_message_id",
             "reason",
-            F.coalesce(F.size("deliveries"), F.lit(0)).cast("bigint").alias("claim_count"),
+            F.coalesce("claim_count", F.lit(0)).cast("bigint").alias("claim_count"),
             policy["max_deliveries"].alias("max_deliveries"),
             "posted_at",
             "dead_lettered_at",
@@ -48,19 +48,20 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
     The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
     to this dead letter topic, see :func:`_paired`, else the one in the topic's default name (PIP-22:
     ``<topic>-<subscription>-DLQ``, where a client may mean a partition by its topic), else the only one that received
-    the message.
+    the message and that no other letter names.
     """
     received = _receivers(state)
-    one = F.when(F.count("*") == 1, F.min("policy_subscription")).alias("only")
-    only = received.where("policy_subscription != ''").groupBy("tenant", "queue", "message_id").agg(one)
+    who = F.collect_set(F.nullif("policy_subscription", F.lit(""))).alias("receivers")
     candidates = (
         _letters(state)
         .join(_senders(policies), ["tenant", "queue", "dead_letter_queue"], "left")
         .join(received, ["tenant", "queue", "message_id", "policy_subscription"], "left")
-        .join(only, ["tenant", "queue", "message_id"], "left")
+        .join(received.groupBy("tenant", "queue", "message_id").agg(who), ["tenant", "queue", "message_id"], "left")
     )
     named = F.nullif("subscription", F.lit(""))
-    subscription = F.coalesce(named, F.col("policy_subscription"), _default_subscription(), F.col("only"), F.lit(""))
+    others = F.array_except("receivers", "named")
+    only = F.when(F.size(others) == 1, others[0])
+    subscription = F.coalesce(named, F.col("policy_subscription"), _default_subscription(), only, F.lit(""))
     death = F.struct("letter.time", "letter.event_id", "letter.reason", "dead_letter_queue", "dead_letter_message_id")
     return (
         _paired(candidates)
@@ -99,16 +100,20 @@ def _senders(policies: DataFrame) -> DataFrame:
 def _paired(candidates: DataFrame) -> DataFrame:
     """Each letter that names nobody with one of the subscriptions that send to its topic, as far as there are some.
 
-    A subscription that another letter of the message names has its own. One that never received the message, or last
-    with a count below its limit, counts only where all are such: a client may write a letter twice. Of the others
+    A subscription that another letter of the message names has its own. One that never received the message, or never
+    with a count that is its limit, counts only where all are such: a client may write a letter twice. Of the others
     those died that received the message most often, and the one that received it last sent the last letter.
     """
     a_message = Window.partitionBy(*_A_MESSAGE, "subscription")
     reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())
-    free = "subscription != '' OR policy_subscription IS NULL OR NOT array_contains(named, policy_subscription)"
+    taken = (F.col("subscription") == "") & F.array_contains("named", F.col("policy_subscription"))
+    free = {name: F.when(~F.coalesce(taken, F.lit(False)), F.col(name)) for name in ("policy_subscription", "received")}
+    is_free = F.col("policy_subscription").isNotNull()
     first = (F.desc("reached"), F.desc("received"), F.asc("policy_subscription"))
     return (
-        candidates.where(free)
+        candidates.withColumns(free)
+        .withColumn("any_free", F.max(is_free).over(a_message))
+        .where(is_free | ~F.col("any_free"))
         .withColumn("reached", reached)
         .withColumns(
             {
@@ -139,13 +144,15 @@ def _default_subscription() -> Column:
 
 def _receivers(state: DataFrame) -> DataFrame:
     """Each message's subscriptions that received it, as ``policy_subscription``, and how often, when last and with what
-    count then, as ``received``."""
-    last = F.try_element_at("deliveries", F.lit(-1))
-    told = [last[name].alias(name) for name in ("time", "broker_count")]
+    count at most, as ``received``: whoever seeks back to it begins to count anew."""
     return state.where("size(deliveries) > 0").select(
         "tenant",
         "queue",
         "message_id",
         F.col("subscription").alias("policy_subscription"),
-        F.struct(F.size("deliveries").alias("n"), *told).alias("received"),
+        F.struct(
+            F.size("deliveries").alias("n"),
+            F.try_element_at("deliveries", F.lit(-1))["time"].alias("time"),
+            F.array_max(F.col("deliveries")["broker_count"]).alias("broker_count"),
+        ).alias("received"),
     )

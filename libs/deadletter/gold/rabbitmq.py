@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.facts import SilverFacts, dated
+from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
@@ -27,19 +27,20 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
 
 def _by_broker(facts: SilverFacts) -> DataFrame:
     state = _with_observed(_told_dead(facts)).withColumn("death", _told("observed"))
-    return _rows(state, F.lit(None).cast("string"), F.size("deliveries"))
+    return _rows(state, F.lit(None).cast("string"), counted_deliveries())
 
 
 def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
     state = _with_observed(_judged_by_limit(facts))
     # a filter on a death that is implied would imply it once more
     state = state.withColumn("death", F.coalesce(_told("observed"), _implied()))
-    state = stage(state.select("tenant", "queue", "message_id", "posted", "deliveries", "policies", "steps", "death"))
+    kept = ("tenant", "queue", "message_id", "posted", "deliveries", "policies", "steps", "death")
+    state = stage(state.select(*kept, counted_deliveries().alias("counted")))
     observed = F.col("death.evidence") == "observed"
     cause = F.when(~observed | killed_by_limit(), "delivery_limit")
     # the broker may have counted deliveries that were before the first event
     told = count_at(F.col("steps"), F.col("death.time"))
-    count = F.when(observed, F.size("deliveries")).otherwise(F.greatest(F.size("deliveries"), told))
+    count = F.when(observed, F.col("counted")).otherwise(F.greatest("counted", told))
     return _rows(state, cause, count)
 
 

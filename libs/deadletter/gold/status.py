@@ -34,7 +34,7 @@ def message_status(
         .join(_lying_dead(dead), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
-    state = _with_purge(state, facts, habits)
+    state = with_purge(state, facts, habits)
     timed = state.withColumn("life", lifetime(habits)).withColumns(
         {
             "delay_until": _delay_until(),
@@ -53,7 +53,7 @@ def _lying_dead(dead: DataFrame) -> DataFrame:
     return there.groupBy(*MESSAGE_KEY).agg(F.max("expires_at").alias("expires_there"))
 
 
-def _with_purge(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFrame:
+def with_purge(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFrame:
     """Add ``purged_at``: when a purge of its queue removed a Zaqar message."""
     if not facts.has_zaqar_purges:
         return state.withColumn("purged_at", F.lit(None).cast("timestamp"))

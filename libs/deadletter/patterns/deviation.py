@@ -139,7 +139,7 @@ def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Colum
     own = mask(plain, private_masks(masks))  # on its own first: a user's row may ask for the whole of it
     told = mask(F.concat(F.lit('"'), key, F.lit('": "'), own, F.lit('"')), private_masks(masks))
     shown = F.regexp_extract(told, r'(?s)^"[^"]*": "?(.*?)"?$', 1)
-    return F.when(shown == plain, word).otherwise(shown)
+    return F.translate(shown, "1", "#")
 
 
 def _encoding(odd: Column) -> Column:

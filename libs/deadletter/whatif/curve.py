@@ -129,18 +129,21 @@ def advice(points: list[Point], one_more: int = 0) -> Advice:
     for done in range(1 + one_more, last):
         chance = success_later(points, done, last)
         if chance is not None and chance < WORTH_IT:
-            return Advice(done - one_more, _reason(points, done, chance))
+            return Advice(done - one_more, _reason(points, done, last, chance))
     end = unsettled_after(points, last)
     return Advice(
         max(last - one_more, 1),
-        f"delivery {last} still settles messages, or nothing beyond it was tried: {1 - end:.1%} are settled by "
-        f"then, and fewer than {ENOUGH} messages were delivered more often. Try a higher limit to learn more",
+        f"delivery {last} still settles messages, or nothing beyond it was tried: an estimated {1 - end:.1%} are "
+        f"settled by then, and fewer than {ENOUGH} messages were delivered more often. Try a higher limit to learn "
+        "more",
     )
 
 
-def _reason(points: list[Point], done: int, chance: float) -> str:
+def _reason(points: list[Point], done: int, last: int, chance: float) -> str:
     reached = next(point.reached for point in points if point.delivery > done)
+    shown = min(chance, WORTH_IT - 0.0001)  # rounded, it could say that it is not less
     return (
-        f"after {done} deliveries {1 - unsettled_after(points, done):.1%} of the messages are settled; of the "
-        f"{reached:,} that were delivered again, {chance:.1%} were ever settled, less than {WORTH_IT:.0%}"
+        f"after {done} deliveries an estimated {1 - unsettled_after(points, done):.1%} of the messages are settled; of "
+        f"those delivered again ({reached:,} were) an estimated {shown:.2%} would be settled by delivery {last}, less "
+        f"than {WORTH_IT:.0%}"
     )

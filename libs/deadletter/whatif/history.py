@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.at_risk import counts_as_done, waiting
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.at_risk import OPEN, counts_as_done
+from deadletter.gold.facts import SilverFacts, counted_deliveries
+from deadletter.gold.status import message_status
 from deadletter.gold.survival import outcome
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY
@@ -49,8 +50,9 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     """One row a chosen message that was delivered at least once.
 
     Columns: the message's key, ``posted`` (as in ``silver.message_state``), ``times`` (its deliveries, in order),
-    ``deliveries`` (how many), ``outcome`` (``settled``, ``dead_lettered`` or ``unknown``), ``is_open`` (whether
-    somebody can still receive it, in a store of these ``habits``), ``settled_at``, and of its death
+    ``deliveries`` (how many count, see :func:`~deadletter.gold.facts.counted_deliveries`), ``outcome`` (``settled``,
+    ``dead_lettered`` or ``unknown``), ``is_open`` (whether somebody can still receive it, in a store of these
+    ``habits``), ``lost`` (whether it expired or was purged, and nobody settled it), ``settled_at``, and of its death
     ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
     """
     chosen = choice.condition()
@@ -58,17 +60,21 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
     # a purge asks for all that lay in its queue
     here = replace(facts, state=facts.state.where(chosen), policies=facts.policies.where(chosen))
-    still = waiting(here, dead, habits, delivered).where(~counts_as_done())
+    stand = message_status(here, dead, habits, delivered.where("settled IS NULL"))
+    # what RabbitMQ no longer has may have been acknowledged, which it does not tell
+    gone = F.col("status").isin("expired", "purged") & (F.col("system") != "rabbitmq")
+    is_open = F.col("status").isin(*OPEN) & ~counts_as_done()
     return (
         delivered.join(died, list(MESSAGE_KEY), "left")
-        .join(still.select(*MESSAGE_KEY, F.lit(True).alias("is_open")), list(MESSAGE_KEY), "left")
+        .join(stand.select(*MESSAGE_KEY, is_open.alias("is_open"), gone.alias("lost")), list(MESSAGE_KEY), "left")
         .select(
             *MESSAGE_KEY,
             "posted",
             F.transform("deliveries", lambda d: d["time"]).alias("times"),
-            F.size("deliveries").cast("bigint").alias("deliveries"),
+            counted_deliveries().alias("deliveries"),
             outcome(F.col("dead_lettered_at").isNotNull()).alias("outcome"),
             F.coalesce("is_open", F.lit(False)).alias("is_open"),
+            F.coalesce("lost", F.lit(False)).alias("lost"),
             F.col("settled.time").alias("settled_at"),
             "dead_lettered_at",
             "cause",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -15,6 +15,7 @@ from deadletter.errors import UsageError
 from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
 from deadletter.replay import facts_at, gold_as_of, habits_in
+from deadletter.rules.zaqar import counts_claims
 from deadletter.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
@@ -26,7 +27,7 @@ PLACE = ("tenant", "queue", "subscription")
 
 @dataclass(frozen=True)
 class Recorded:
-    """A queue's history until ``as_of``, the places it was gathered from, each with the limits it ever had, and
+    """A queue's history until ``as_of``, the places it was gathered from, each with the limits that ever held, and
     the patterns' templates by id."""
 
     histories: DataFrame
@@ -42,14 +43,18 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
     lived = held_if_few(histories(facts, dead, choice, habits_in(lake.all_progress())))
-    limits = facts.policies.where(choice.condition()).select(
-        *PLACE, F.array_distinct(F.transform("policies", lambda p: p["max_deliveries"])).alias("limits")
-    )
+    limits = facts.policies.where(choice.condition()).select(*PLACE, limits_held().alias("limits"))
     places = lived.groupBy(*PLACE).count().join(limits, list(PLACE), "left").orderBy(*PLACE).collect()
     if not places:
         raise UsageError(_unknown(lake, choice))
     templates = dict(lake.read(tables.POISON_PATTERNS).select("pattern_id", "template").collect())
     return Recorded(lived, facts, as_of, [_place(row) for row in places], templates)
+
+
+def limits_held() -> Column:
+    """The limits in a queue's ``policies`` that counted: Zaqar's only beside a dead letter queue."""
+    held = F.filter("policies", lambda p: (F.col("system") != "zaqar") | counts_claims(p))
+    return F.array_distinct(F.transform(held, lambda p: p["max_deliveries"]))
 
 
 def _place(row: Mapping) -> dict:
@@ -72,7 +77,6 @@ def preview_limit(found: Recorded, system: str, limit: int) -> dict:
     rows = [row.asDict() for row in counted(found.histories, allowed).collect()]
     points = curve(rows)
     fates = {fate: sum(row["messages"] for row in rows if row["fate"] == fate) for fate in FATES}
-    saved = [row for row in rows if row["fate"] == "put_off"]
     return {
         "limit": limit,
         "deliveries_allowed": allowed,
@@ -82,7 +86,8 @@ def preview_limit(found: Recorded, system: str, limit: int) -> dict:
         "deaths_earlier": fates["earlier"],
         "deaths_unchanged": fates["unchanged"],
         "deaths_put_off": fates["put_off"],
-        "messages_saved": expected_saved(saved, points, allowed),
+        **expected_saved(rows, points, allowed),
+        "deaths_of_lost": fates["lost"],
         "deaths_outcome_unknown": fates["death_unknown"],
         "at_limit": fates["at_limit"],
         "claims_saved": sum(row["claims_saved"] for row in rows),
@@ -92,17 +97,19 @@ def preview_limit(found: Recorded, system: str, limit: int) -> dict:
     }
 
 
-def expected_saved(put_off: Iterable[Mapping], points: list[Point], allowed: int) -> float | None:
-    """How many of the deaths that are put off would end in a settlement, by the survival curve.
+def expected_saved(rows: Iterable[Mapping], points: list[Point], allowed: int) -> dict:
+    """``messages_saved``: how many of the deaths put off would end in a settlement, by the survival curve; and
+    ``saved_not_known``: of how many nothing is known, since no message was ever delivered more often than they were.
 
-    Null where no message of the history was ever delivered more often than those that died.
+    ``messages_saved`` is null where nothing is known of any.
     """
-    rows = list(put_off)
-    if not rows:
-        return 0.0
-    chances = [(row["messages"], success_later(points, row["deliveries"], allowed)) for row in rows]
+    put_off = [row for row in rows if row["fate"] == "put_off"]
+    chances = [(row["messages"], success_later(points, row["deliveries"], allowed)) for row in put_off]
     known = [messages * chance for messages, chance in chances if chance is not None]
-    return round(sum(known), 2) if known else None
+    return {
+        "messages_saved": round(sum(known, 0.0), 2) if known or not put_off else None,
+        "saved_not_known": sum(messages for messages, chance in chances if chance is None),
+    }
 
 
 def by_pattern(rows: list[dict], points: list[Point], allowed: int, templates: Mapping[str, str]) -> list[dict]:
@@ -120,7 +127,7 @@ def by_pattern(rows: list[dict], points: list[Point], allowed: int, templates: M
             "claims_saved": sum(row["claims_saved"] for row in members),
             "seconds_earlier": round(sum(row["seconds_earlier"] for row in members), 3),
             "deaths_put_off": sum(row["messages"] for row in members if row["fate"] == "put_off"),
-            "messages_saved": expected_saved([r for r in members if r["fate"] == "put_off"], points, allowed),
+            **expected_saved(members, points, allowed),
         }
         for pattern, members in groups.items()
     ]
