@@ -293,7 +293,9 @@ class Lake:
 
     @property
     def _stage_folder(self) -> str:
-        return f"{self.folder}/_stage/{PROCESS}"
+        # a volume of its own: raw events are staged, which not everybody who reads this folder may see
+        folder = f"/Volumes/{self.catalog}/bronze/stage" if self.catalog else f"{self.folder}/_stage"
+        return f"{folder}/{PROCESS}"
 
     def compact(self, table: Table) -> tuple[int, int]:
         """Write the table's small files together; returns how many were taken and how many were written."""

@@ -257,7 +257,11 @@ DEAD_LETTERS = Table(
         Column("max_deliveries", "bigint", "The limit in force when it died; null: none known"),
         Column("posted_at", "timestamp", "When it was posted; null: not seen"),
         Column("dead_lettered_at", "timestamp", "When it died"),
-        Column("expires_at", "timestamp", "When it expires in Zaqar's dead letter queue; null: another broker"),
+        Column(
+            "expires_at",
+            "timestamp",
+            "When it expires in Zaqar's dead letter queue; null: not known, it left, or another broker",
+        ),
         Column("removed_at", "timestamp", "When it was deleted there; RabbitMQ's and Pulsar's events tell no removal"),
         Column("evidence", "string", "observed: the broker said so; derived: its rules imply it"),
         Column("event_id", "string", "The raw event that shows or implies the death"),

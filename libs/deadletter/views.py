@@ -88,15 +88,17 @@ def still_held(lake: Lake, dead: DataFrame) -> DataFrame:
     """What still lies in the dead letter queues, and when the broker drops the first of it.
 
     ``system, tenant, dead_letter_queue, dead_letters, first_expires``. What Zaqar had dropped by the time of the last
-    run, or what was removed there, is left out; RabbitMQ's and Pulsar's events tell no removal, so all that went there
-    counts.
+    run, or what was removed there or moved on, is left out; RabbitMQ's and Pulsar's events tell no removal, so all that
+    went there counts.
     """
     done = lake.progress("gold")
     dropped = F.col("expires_at") <= F.lit(done.as_of if done else None).cast("timestamp")
+    onward = lake.read(tables.DEAD_LETTERS).where("system = 'zaqar'")
+    onward = onward.select("system", "tenant", F.col("queue").alias("dead_letter_queue"), "message_id")
     return (
         dead.where("dead_letter_queue IS NOT NULL AND removed_at IS NULL")
         .where(~F.coalesce(dropped, F.lit(False)))
-        .where("system != 'zaqar' OR expires_at IS NOT NULL")  # one without an end there was moved on
+        .join(onward, onward.columns, "left_anti")
         .groupBy("system", F.expr(tenant_of("dead_letter_queue")).alias("tenant"), "dead_letter_queue")
         .agg(_count(), F.min("expires_at").alias("first_expires"))
         .orderBy(F.desc("dead_letters"), "system", "tenant", "dead_letter_queue")

@@ -79,6 +79,15 @@ def test_what_is_held_was_not_dropped_and_not_removed(lake):
     assert viewed == wanted
 
 
+def test_what_is_held_without_an_end_counts_unless_it_moved_on(lake):
+    """Where nobody saw a post, nobody knows when its message expires."""
+    dead = lake.read(tables.DEAD_LETTERS).where("system = 'zaqar' AND removed_at IS NULL")
+    endless = dead.withColumn("expires_at", F.lit(None).cast("timestamp"))
+    assert sum(row["dead_letters"] for row in views.still_held(lake, endless).collect()) == dead.count() > 0
+    died_there = endless.withColumn("dead_letter_queue", F.col("queue"))
+    assert views.still_held(lake, died_there).collect() == []
+
+
 def test_each_queue_has_a_name_of_its_own_the_same_in_dashboard_and_report(lake):
     dead = views.dead_letters(lake)
     places = [row["place"] for row in dead.select(*tables.QUEUE_KEY, "place").distinct().collect()]

@@ -80,6 +80,8 @@ def test_days_include_the_last():
         assert control(chosen, [], first_only).count('value="2026-01-01"') == 1
     assert conditions([chosen], {"f": ["2026-01-01", "2026-01-02", "2026-01-03"]}) == {"d": [both]}
     assert control(chosen, [], ()).count('value=""') == 2
+    for none in (["soon"], ["2026-02-30", ""]):  # or days that there are not
+        assert conditions([chosen], {"f": none}) == {"d": []}
 
 
 def test_series_by_colour_and_by_field():

@@ -25,7 +25,7 @@ PATTERN = {
 
 
 def empty(**rows):
-    names = ("over_time", "by_reason", "survival", "patterns", "health", "discrepancies", "quarantine")
+    names = ("over_time", "by_reason", "survival", "patterns", "health", "delays", "discrepancies", "quarantine")
     names += ("quality_runs", "quality_rules")
     return Figures(headline={}, bucket="hour", **({name: [] for name in names} | rows))
 

@@ -40,7 +40,8 @@ def conditions(filters: Sequence[Widget], choice: Choice) -> dict[str, list[str]
             continue
         for query in widget.queries:
             (expression,) = query.fields.values()
-            found.setdefault(query.dataset, []).append(_condition(widget.kind, expression, values))
+            condition = _condition(widget.kind, expression, values)
+            found.setdefault(query.dataset, []).extend([condition] if condition else [])
     return found
 
 

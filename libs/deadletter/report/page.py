@@ -54,10 +54,7 @@ def render(shown: Figures, docs: str = "") -> str:
         survival=first(shown.survival, MOST_ROWS, partial(chart, draw=charts.survival)),
         patterns="".join(card(row) for row in shown.patterns[:MOST_PATTERNS]) or NOTHING,
         left_out=cut_note(shown.patterns, MOST_PATTERNS, "patterns") + muted_note(shown.muted),
-        delays=table(
-            [r for r in shown.health[:MOST_ROWS] if r["delayed"] or r["expired_unseen"]],
-            ("place", "posted", "delayed", "expired_unseen"),
-        ),
+        delays=first_rows(shown.delays, ("place", "posted", "delayed", "expired_unseen")),
         health=first_rows(shown.health, ("place", "posted", "claimed", "settled", "dead_lettered")),
         discrepancies=first_rows(shown.discrepancies, ("place", "kind", "n", "example")),
         quality_runs=chart(shown.quality_runs, charts.failing_rules),

@@ -38,6 +38,7 @@ class Figures:
     survival: list[dict]
     patterns: list[dict]
     health: list[dict]
+    delays: list[dict]
     discrepancies: list[dict]
     quarantine: list[dict]
     quality_runs: list[dict]
@@ -60,6 +61,7 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
         "patterns": lambda: rows(top_patterns(lake, dead, reveal)),
         "muted": lake.read(tables.POISON_PATTERNS).where("muted").count,
         "health": lambda: first(_health(lake)),
+        "delays": lambda: first(_health(lake).where("delayed > 0 OR expired_unseen > 0")),
         "discrepancies": lambda: first(_discrepancies(lake)),
         "quarantine": lambda: first(_quarantine(lake, reveal)),
         "quality_runs": lambda: rows(_quality_runs(_metrics(lake))),

@@ -7,10 +7,13 @@ SELECT
   min(dead_lettered_at) AS oldest,
   min(expires_at) AS first_expires,
   count(*) AS dead_letters
-FROM gold.dead_letters
+FROM gold.dead_letters AS dead
 WHERE dead_letter_queue IS NOT NULL AND removed_at IS NULL
-  -- a Zaqar message that has no end there was moved on
-  AND (system != 'zaqar' OR expires_at IS NOT NULL)
+  -- a Zaqar message that died in its dead letter queue was moved on
+  AND NOT EXISTS (
+    SELECT 1 FROM gold.dead_letters AS onward
+    WHERE dead.system = 'zaqar' AND onward.system = dead.system AND onward.tenant = dead.tenant
+      AND onward.queue = dead.dead_letter_queue AND onward.message_id = dead.message_id)
   AND NOT coalesce(
     expires_at <= (SELECT max_by(as_of, finished_at) FROM control.progress WHERE step = 'gold'), false)
 GROUP BY ALL
