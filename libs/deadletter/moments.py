@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, dated
@@ -35,12 +35,14 @@ def moments(status: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habi
     ``status`` are rows of :func:`deadletter.gold.status.message_status`, ``dead`` of ``gold.dead_letters``.
     """
     rows = _with_end(status, facts, dead, habits).withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
-    rows = rows.withColumns({"deaths": told_once(F.col("deaths")), "emptied": _emptied()})
+    in_any_queue = Window.partitionBy("system", "tenant", "message_id")
+    led = F.collect_list(F.expr("concat(array(posted.time), deliveries.time, failures.time)")).over(in_any_queue)
+    rows = rows.withColumns({"deaths": told_once(F.col("deaths")), "emptied": _emptied(), "led": F.flatten(led)})
     changes = of_claims(status, facts.claims, _changes(), "changes")
     rows = rows.join(changes, list(MESSAGE_KEY), "left").withColumn("claim_changes", F.filter("changes", _reaches))
     told = rows.select(*MESSAGE_KEY, "policies", F.explode(_all()).alias("m"))
     what = F.concat("m.what", F.when(F.col("m.kind") == "deliveries", _limit()).otherwise(""))
-    ordered = told.orderBy("m.place", "m.rank", *QUEUE_KEY, "m.nth")
+    ordered = told.orderBy("m.place", "m.rank", "m.newest", *QUEUE_KEY, "m.nth")
     return ordered.select(*MESSAGE_KEY, F.unix_micros("m.time").alias("micros"), what.alias("what"), "m.event_id")
 
 
@@ -143,17 +145,17 @@ def _reaches(change: Column) -> Column:
 def _all() -> Column:
     """All moments of a message, of any kind.
 
-    ``x-death`` has whole seconds: what was in a death's own second, before the event that tells of it, led to it.
+    ``x-death`` has whole seconds: what was in a death's own second, in any queue, before the event that tells of it,
+    led to it. Of two deaths of one time the newest is the one whose queue the event was read from.
     """
     arrays = {"posted": "array(posted)", "settled": "array(settled)"}
-    before = (
-        "filter(concat(array(posted.time), deliveries.time, failures.time), "
-        "t -> date_trunc('second', t) = m.time AND t < m.told)"
-    )
+    before = "filter(led, t -> date_trunc('second', t) = m.time AND t < m.told)"
+    newest = {"deaths": "m.dead_letter_queue IS NOT NULL"}
     places = {"deaths": f"greatest(m.time, m.since, CASE WHEN system = 'rabbitmq' THEN array_max({before}) END)"}
     parts = [
         f"transform(filter({arrays.get(kind, kind)}, m -> m IS NOT NULL), (m, i) -> named_struct("
-        f"'kind', '{kind}', 'place', {places.get(kind, 'm.time')}, 'rank', {rank}, 'nth', i, 'time', m.time, "
+        f"'kind', '{kind}', 'place', {places.get(kind, 'm.time')}, 'rank', {rank}, "
+        f"'newest', {newest.get(kind, 'false')}, 'nth', i, 'time', m.time, "
         f"'what', {text}, 'event_id', m.event_id))"
         for rank, (kind, text) in enumerate(TEXTS.items())
     ]

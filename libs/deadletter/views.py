@@ -93,12 +93,16 @@ def still_held(lake: Lake, dead: DataFrame) -> DataFrame:
     """
     done = lake.progress("gold")
     dropped = F.col("expires_at") <= F.lit(done.as_of if done else None).cast("timestamp")
-    onward = lake.read(tables.DEAD_LETTERS).where("system = 'zaqar'")
-    onward = onward.select("system", "tenant", F.col("queue").alias("dead_letter_queue"), "message_id")
+    onward = lake.read(tables.DEAD_LETTERS).where("system = 'zaqar'").alias("onward")
+    moved_on = F.expr(
+        "onward.system = here.system AND onward.tenant = here.tenant AND onward.queue = here.dead_letter_queue"
+        " AND onward.message_id = here.message_id AND onward.dead_lettered_at > here.dead_lettered_at"
+    )
     return (
         dead.where("dead_letter_queue IS NOT NULL AND removed_at IS NULL")
+        .alias("here")
+        .join(onward, moved_on, "left_anti")
         .where(~F.coalesce(dropped, F.lit(False)))
-        .join(onward, onward.columns, "left_anti")
         .groupBy("system", F.expr(tenant_of("dead_letter_queue")).alias("tenant"), "dead_letter_queue")
         .agg(_count(), F.min("expires_at").alias("first_expires"))
         .orderBy(F.desc("dead_letters"), "system", "tenant", "dead_letter_queue")

@@ -84,8 +84,10 @@ def test_what_is_held_without_an_end_counts_unless_it_moved_on(lake):
     dead = lake.read(tables.DEAD_LETTERS).where("system = 'zaqar' AND removed_at IS NULL")
     endless = dead.withColumn("expires_at", F.lit(None).cast("timestamp"))
     assert sum(row["dead_letters"] for row in views.still_held(lake, endless).collect()) == dead.count() > 0
-    died_there = endless.withColumn("dead_letter_queue", F.col("queue"))
-    assert views.still_held(lake, died_there).collect() == []
+    itself = endless.withColumn("dead_letter_queue", F.col("queue"))
+    assert sum(row["dead_letters"] for row in views.still_held(lake, itself).collect()) == dead.count()
+    before = itself.withColumn("dead_lettered_at", F.expr("dead_lettered_at - INTERVAL 1 SECOND"))
+    assert views.still_held(lake, before).collect() == []
 
 
 def test_each_queue_has_a_name_of_its_own_the_same_in_dashboard_and_report(lake):

@@ -125,10 +125,12 @@ def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_the
     events += [*lives(6, ("b", 0), ("b", 1), ("a", 0), ("a", 1)), *letters(6, 60), *lives(6, ("a", 0))]
     events += [*lives(7, ("c", 1), ("d", 1)), *letters(7, 61, where="alone", REAL_SUBSCRIPTION="c")]
     events += letters(7, 62, where="alone")
+    # a topic that no policy names
+    events += [*lives(8, ("a", 1), ("d", 1)), *letters(8, 63, REAL_SUBSCRIPTION="a"), *letters(8, 64, where="other")]
     dead = gold_pulsar.deaths(silver("pulsar", events)).collect()
     told = {(row["message_id"], row["subscription"], row["dead_letter_message_id"]) for row in dead}
     expected = {(1, "a", 50), (2, "a", 52), (3, "a", 54), (3, "b", 55), (4, "a", 56), (4, "b", 57), (5, "a", 58)}
-    expected |= {(5, "b", 59), (6, "a", 60), (7, "c", 61), (7, "d", 62)}
+    expected |= {(5, "b", 59), (6, "a", 60), (7, "c", 61), (7, "d", 62), (8, "a", 63), (8, "d", 64)}
     assert told == {(f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected}
     assert len(dead) == len(told)
 
@@ -282,14 +284,6 @@ def test_headers_of_the_brokers_own_are_no_part_of_a_message(parsed):
         firehose("deliver.s", nameless, {"mine": 7}),
     ]
     assert [row["n"] for row in ids(parsed("rabbitmq", events))] == [1, 2]
-
-
-def test_milliseconds_that_a_message_has_left_are_no_end(silver):
-    """TTLs are whole seconds here, begun ones whole."""
-    lasting = {"0": 0, "1": 1, "500": 1, "1000": 1, "1500": 2}
-    events = [firehose(properties={"message_id": ms, "expiration": ms}) for ms in lasting]
-    state = silver("rabbitmq", events).state.select("message_id", "posted.ttl").collect()
-    assert {row["message_id"]: row["ttl"] for row in state} == lasting
 
 
 def test_a_direct_reply_reaches_no_queue(parsed):
@@ -543,6 +537,16 @@ def test_each_death_is_told_once_after_what_led_to_it(lived):
         (21, "delivery 4 [limit 3]"),
         (30, "the queue was deleted"),
     ]
+
+
+def test_deaths_of_one_second_stand_in_the_order_of_their_header(lived):
+    """Also that of a queue that nobody reads, and whose name comes first."""
+    at_once, kinds = int(START.timestamp()) + 1, {"a-retry": "expired", "orders": "rejected"}
+    shown = [told for queue, reason in kinds.items() for told in death(queue=queue, reason=reason, time=at_once)]
+    back = firehose("deliver.orders", headers={"x-death": shown})
+    events = [at(0, queue_created()), at(1.2, firehose()), at(1.25, firehose("deliver.orders")), at(1.71, back)]
+    told = [what.split()[-1] if "death" in what else what.split()[0] for _, _, what in lived("rabbitmq", events)]
+    assert told == ["posted", "delivery", "rejected", "orders", "delivery"]
 
 
 def test_a_dead_letter_that_is_read_twice_is_one_death(lived):

@@ -123,7 +123,8 @@ def counted_deliveries() -> Column:
     came_back = in_rabbitmq & (F.size("deaths") > 0)
     since = F.when(came_back, since_return(F.col("deliveries"), F.col("deaths"))).otherwise(F.col("deliveries"))
     told = F.try_add(F.try_element_at("deliveries", F.lit(-1))["broker_count"], F.lit(1))  # of those before it
-    seen = F.size(since).cast("bigint")
+    # the last one at least: a message that is sent anew without its header does not show what it came back from
+    seen = F.greatest(F.size(since), F.least(F.size("deliveries"), F.lit(1))).cast("bigint")
     return F.when(in_rabbitmq, F.coalesce(told, seen)).otherwise(F.greatest(seen, told))
 
 

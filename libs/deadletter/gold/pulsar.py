@@ -78,12 +78,12 @@ _A_MESSAGE = ("system", "tenant", "queue", "message_id", "dead_letter_queue")
 
 def _letters(state: DataFrame) -> DataFrame:
     """The dead letters of each message, one row each, however often it was read, and as ``named`` the subscriptions
-    that the message's letters in the same dead letter topic name."""
+    that any of the message's letters name: a subscription takes it off once."""
     told = state.select(*MESSAGE_KEY, F.explode("deaths").alias("death")).select(*MESSAGE_KEY, "death.*")
     letter = F.min(F.struct("time", "event_id", "reason")).alias("letter")
     letters = told.groupBy(*MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id").agg(letter)
     names = F.collect_set(F.nullif("subscription", F.lit("")))
-    return letters.withColumn("named", names.over(Window.partitionBy(*_A_MESSAGE)))
+    return letters.withColumn("named", names.over(Window.partitionBy(*_A_MESSAGE[:-1])))
 
 
 def _senders(policies: DataFrame) -> DataFrame:

@@ -152,14 +152,14 @@ def _facts() -> str:
     """SQL for the array of message facts of an event."""
     # A publisher may set any timestamp, or none: one that is no time says nothing. Without it no event but the publish
     # knows the day by which a merge finds the message's row.
-    created, ttl = epoch("message['timestamp']"), _whole_seconds("message['expiration']")
+    created = epoch("message['timestamp']")
     posted = message_fact(
         queue="q",
         message_id="message_id",
         created_at=created,
         posted=(
             "named_struct('time', time, 'event_id', event_id, 'position', 0, 'ttl', "
-            f"{ttl}, 'delay', NULL, 'producer', message['app_id'])"
+            "try_cast(message['expiration'] AS bigint) DIV 1000, 'delay', NULL, 'producer', message['app_id'])"
         ),
     )
     delivered = message_fact(
@@ -239,13 +239,8 @@ _QUEUE_TYPE = (
 
 
 def _ttl(milliseconds: str) -> str:
-    return seconds(_whole_seconds(milliseconds))
-
-
-def _whole_seconds(milliseconds: str) -> str:
-    """SQL for milliseconds as seconds, begun ones whole: a message is not told to have expired before it has."""
-    number = f"try_cast({milliseconds} AS bigint)"
-    return f"{number} DIV 1000 + CAST({number} % 1000 > 0 AS int)"
+    # what is derived asks whether a TTL can have been over: less is safe, more is not
+    return seconds(f"try_cast({milliseconds} AS bigint) DIV 1000")
 
 
 def _vhost_policies(parsed: DataFrame) -> DataFrame:

@@ -9,11 +9,12 @@ SELECT
   count(*) AS dead_letters
 FROM gold.dead_letters AS dead
 WHERE dead_letter_queue IS NOT NULL AND removed_at IS NULL
-  -- a Zaqar message that died in its dead letter queue was moved on
+  -- a Zaqar message that died in its dead letter queue later was moved on
   AND NOT EXISTS (
     SELECT 1 FROM gold.dead_letters AS onward
     WHERE dead.system = 'zaqar' AND onward.system = dead.system AND onward.tenant = dead.tenant
-      AND onward.queue = dead.dead_letter_queue AND onward.message_id = dead.message_id)
+      AND onward.queue = dead.dead_letter_queue AND onward.message_id = dead.message_id
+      AND onward.dead_lettered_at > dead.dead_lettered_at)
   AND NOT coalesce(
     expires_at <= (SELECT max_by(as_of, finished_at) FROM control.progress WHERE step = 'gold'), false)
 GROUP BY ALL
