@@ -34,13 +34,15 @@ def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
     state = _with_observed(_judged_by_limit(facts))
     # a filter on a death that is implied would imply it once more
     state = state.withColumn("death", F.coalesce(_told("observed"), _implied()))
-    kept = ("tenant", "queue", "message_id", "posted", "deliveries", "policies", "steps", "death")
-    state = stage(state.select(*kept, counted_deliveries().alias("counted")))
+    # deliveries are counted afterwards, of the dead alone
+    kept = ("system", "tenant", "queue", "message_id", "posted", "deliveries", "deaths", "policies", "steps", "death")
+    state = stage(state.select(*kept))
     observed = F.col("death.evidence") == "observed"
     cause = F.when(~observed | killed_by_limit(), "delivery_limit")
     # the broker may have counted deliveries that were before the first event
     told = count_at(F.col("steps"), F.col("death.time"))
-    count = F.when(observed, F.col("counted")).otherwise(F.greatest("counted", told))
+    counted = counted_deliveries()
+    count = F.when(observed, counted).otherwise(F.greatest(counted, told))
     return _rows(state, cause, count)
 
 
