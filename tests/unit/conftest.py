@@ -1,9 +1,19 @@
 """Unit tests have few rows, whatever ran before them in the session."""
 
+import json
+from datetime import timedelta
+
 import pytest
 from pyspark.sql import SparkSession
 
+from deadletter.gold.facts import each, until
+from deadletter.parsing import brokers
 from deadletter.session import tune
+from deadletter.silver import state
+from tests.pipelines.broken_events import AT
+from tests.unit.timed import START, at, kept
+
+LATER = START + timedelta(days=30)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -12,3 +22,29 @@ def few_rows():
     running = SparkSession.getActiveSession()
     if running:
         tune(running, 0)
+
+
+@pytest.fixture
+def parsed(spark):
+    """What a broker's parser says of events."""
+
+    def parse(system, events):
+        rows = [(str(number), system, json.dumps(event), START, "f", LATER) for number, event in enumerate(events)]
+        columns = "event_id STRING, system STRING, raw STRING, captured_at TIMESTAMP, source_file STRING"
+        columns += ", ingested_at TIMESTAMP"
+        return brokers.parse(spark.createDataFrame(rows, columns), [system], kept)
+
+    return parse
+
+
+@pytest.fixture
+def silver(parsed):
+    """The facts of a broker's events, one a second where they do not say when."""
+
+    def facts(system, events, seconds=3600):
+        timed = [event if event["captured_at"] != AT else at(number, event) for number, event in enumerate(events)]
+        found = parsed(system, timed)
+        batch = (state.message_state(found.messages), state.claims(found.claims), found.attempts, found.policies)
+        return each(until(*map(kept, batch), START + timedelta(seconds=seconds)), kept)
+
+    return facts

@@ -7,7 +7,10 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, counted_deliveries
 from deadletter.rules.policy import policy_at
-from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
+from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
+
+_MESSAGE = (*QUEUE, "message_id")
+"""A message of a topic, whichever subscription it died in."""
 
 
 def deaths(facts: SilverFacts) -> DataFrame:
@@ -73,9 +76,6 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
     )
 
 
-_A_MESSAGE = ("system", "tenant", "queue", "message_id", "dead_letter_queue")
-
-
 def _letters(state: DataFrame) -> DataFrame:
     """The dead letters of each message, one row each, however often it was read, and as ``named`` the subscriptions
     that any of the message's letters name: a subscription takes it off once."""
@@ -83,7 +83,7 @@ def _letters(state: DataFrame) -> DataFrame:
     letter = F.min(F.struct("time", "event_id", "reason")).alias("letter")
     letters = told.groupBy(*MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id").agg(letter)
     names = F.collect_set(F.nullif("subscription", F.lit("")))
-    return letters.withColumn("named", names.over(Window.partitionBy(*_A_MESSAGE[:-1])))
+    return letters.withColumn("named", names.over(Window.partitionBy(*_MESSAGE)))
 
 
 def _senders(policies: DataFrame) -> DataFrame:
@@ -104,7 +104,7 @@ def _paired(candidates: DataFrame) -> DataFrame:
     with a count that is its limit, counts only where all are such: a client may write a letter twice. Of the others
     those died that received the message most often, and the one that received it last sent the last letter.
     """
-    a_message = Window.partitionBy(*_A_MESSAGE, "subscription")
+    a_message = Window.partitionBy(*_MESSAGE, "dead_letter_queue", "subscription")
     reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())
     taken = (F.col("subscription") == "") & F.array_contains("named", F.col("policy_subscription"))
     free = {name: F.when(~F.coalesce(taken, F.lit(False)), F.col(name)) for name in ("policy_subscription", "received")}

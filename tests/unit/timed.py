@@ -1,0 +1,21 @@
+"""Events at their seconds after a start, and frames as a run keeps them."""
+
+from datetime import UTC, datetime, timedelta
+
+from tests.pipelines.broken_events import claim
+
+START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
+
+
+def at(seconds, event):
+    return event | {"captured_at": (START + timedelta(seconds=seconds)).isoformat()}
+
+
+def grant(seconds, name):
+    message = {"id": "z1", "href": f"/v2/queues/orders/messages/z1?claim_id={name}"}
+    return at(seconds, claim(message))
+
+
+def kept(frame):
+    """The rows, as a run stages them: plans that are made of plans grow without bounds."""
+    return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
