@@ -53,9 +53,11 @@ class Given:
 
 
 def environment(**more):
-    """What a contender's process gets: this checkout's package first."""
+    """What a contender's process gets: this checkout's package first, and enough memory for a JVM. With 4 GB the
+    textbook ended in one of three runs of A."""
     paths = [str(HERE.parent / "libs"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(paths)} | more
+    memory = os.environ.get("DEADLETTER_DRIVER_MEMORY", "8g")
+    return {"PYTHONPATH": os.pathsep.join(paths), "DEADLETTER_DRIVER_MEMORY": memory} | more
 
 
 def empty(folder):

@@ -1,16 +1,19 @@
 """Scenarios B and C: the same batches into lakes of several sizes, and what a small run costs.
 
-A lake is prepared once from its history, in chunks of days so that the raw files of one chunk only are on the disk,
-and kept: further runs go on with the next batches.
+A lake is prepared once from its history, and kept: further runs go on with the next batches. One of more messages than
+:data:`CHUNK` is the lake of so many, its history written down several times, see ``bench/multiply.py``.
 """
 
 import os
 import shutil
+import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from contenders import environment, figures, ratio, say, values
+from contenders import HERE, environment, figures, ratio, say, values
 from generate import Spec, generate, write
 from measure import found, in_turn, measured, require_same, spread, truth
+from multiply import multiplied
 from stream import Stream, backlog, deaths, write_batch
 
 CHUNK = 6_000_000
@@ -40,40 +43,61 @@ def base_of(given, size):
 
 def prepare(given, size, sides=SIDES):
     """Make the lakes of one size, once."""
-    base, spec = base_of(given, size), Spec.of(size)
+    base = base_of(given, size)
     ready, prefixes = base / "ready", "".join(stream.prefix for stream in streams_of(size))
     if ready.exists() and ready.read_text() == prefixes:
         return base
     shutil.rmtree(base, ignore_errors=True)
-    a_chunk = max(1, CHUNK * spec.days // size)
-    truths = ["queue,message_id,died_at\n"]
-    for first in reversed(range(0, spec.days, a_chunk)):
-        days = range(first, min(first + a_chunk, spec.days))
-        say(f"preparing {size:,} messages: day {days[-1]} to {days[0]} before the last")
-        generate(base / "raw", spec, days, declare=days[-1] == spec.days - 1)
-        truths += (base / "raw" / "truth.csv").read_text().splitlines(keepends=True)[1:]
-        if first == 0:
-            for stream in streams_of(size):
-                lines = backlog(stream, KEPT_BATCHES)
-                write(base / "raw" / "landing" / "zaqar" / f"backlog-{stream.prefix}.jsonl", lines)
-        for side in sides:
-            _take_in(given, base, side)
-        shutil.rmtree(base / "raw")
-    (base / "truth.csv").write_text("".join(truths))
+    (_take_in if size <= CHUNK else _multiply)(given, base, size, sides)
     ready.write_text(prefixes)
     return base
 
 
-def _take_in(given, base, side):
-    """Link a chunk's files into a contender's landing folder, run it, and remove them."""
-    landing = base / side / "landing" / "zaqar"
-    landing.mkdir(parents=True, exist_ok=True)
-    for path in (base / "raw" / "landing" / "zaqar").iterdir():
-        os.link(path, landing / path.name)
-    told = measured(given.command(side, landing.parent, base / side / "lake"), environment())
-    say(f"  {side}: {told['wall_seconds']} s, {told['peak_mb']} MB at most")
-    for path in landing.iterdir():
-        path.unlink()
+def _take_in(given, base, size, sides):
+    """Write a history and its streams' backlogs, and let each side take them in."""
+    say(f"preparing {size:,} messages")
+    generate(base / "raw", Spec.of(size))
+    for stream in streams_of(size):
+        lines = backlog(stream, KEPT_BATCHES)
+        write(base / "raw" / "landing" / "zaqar" / f"backlog-{stream.prefix}.jsonl", lines)
+    for side in sides:
+        landing = base / side / "landing" / "zaqar"
+        shutil.copytree(base / "raw" / "landing" / "zaqar", landing, copy_function=os.link)
+        told = measured(given.command(side, landing.parent, base / side / "lake"), environment())
+        say(f"  {side}: {told['wall_seconds']} s, {told['peak_mb']} MB at most")
+        for path in landing.iterdir():
+            path.unlink()
+    shutil.move(base / "raw" / "truth.csv", base / "truth.csv")
+    shutil.rmtree(base / "raw")
+
+
+def _multiply(given, base, size, sides):
+    """The lakes of :data:`CHUNK` messages, as no batch has changed them, with their history several times."""
+    times, rest = divmod(size, CHUNK)
+    if rest:
+        raise SystemExit(f"{size:,} messages: more than {CHUNK:,} must be a multiple of it")
+    first = prepare(given, CHUNK, sides)
+    if used := [path.name for side in sides for path in (first / side).glob("done-*")]:
+        raise SystemExit(f"{first}: batches came to it already ({', '.join(used)}); remove the folder")
+    days = Spec.of(CHUNK).days
+    for side in sides:
+        say(f"preparing {size:,} messages for {side}: {times} times {CHUNK:,}")
+        shutil.copytree(first / side, base / side, copy_function=_linked)
+        options = {"side": side, "lake": base / side / "lake", "times": times, "days": days}
+        line = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+        measured([sys.executable, str(HERE / "multiply.py"), *line], environment())
+    rows = [line.split(",") for line in (first / "truth.csv").read_text().splitlines()[1:]]
+    lines = [",".join(row) + "\n" for row in multiplied(rows, times, days, _earlier)]
+    (base / "truth.csv").write_text("queue,message_id,died_at\n" + "".join(lines))
+
+
+def _linked(source, target):
+    """Link what is never written again, copy the rest."""
+    (os.link if source.endswith(".parquet") else shutil.copy2)(source, target)
+
+
+def _earlier(time, days):
+    return (datetime.fromisoformat(time) - timedelta(days=days)).isoformat(timespec="microseconds")
 
 
 def go_on(given, base, side, stream, count):

@@ -33,7 +33,7 @@ SCENARIOS = {
 ROOT = Path(__file__).parent.parent
 FULL = {
     "messages": 6_000_000,
-    "sizes": "600000,6000000",
+    "sizes": "600000,6000000,60000000",
     "records": 6_000_000,
     "texts": 1_000_000,
     "repetitions": 3,

@@ -34,9 +34,9 @@ def decisions(lake: Lake, as_of: datetime | None = None) -> list[dict]:
     return [row.asDict() | {n: from_micros(row[n]) for n in ("effective_at", "decided_at")} for row in rows]
 
 
-def former_ids(lake: Lake, found: DataFrame) -> DataFrame:
+def former_ids(lake: Lake, found: DataFrame, members: DataFrame) -> DataFrame:
     """Rows of ``alias, pattern_id`` before any decision, see :func:`deadletter.gold.identity.aliases`."""
-    return aliases(found, lake.read(tables.POISON_PATTERNS), by_grouping(lake))
+    return aliases(found, members, lake.read(tables.POISON_PATTERNS), by_grouping(lake))
 
 
 def by_grouping(lake: Lake) -> DataFrame:

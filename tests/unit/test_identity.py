@@ -3,15 +3,17 @@
 import hashlib
 import random
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.decisions import Decisions, Move, standing
-from deadletter.gold.identity import aliases, decided
-from deadletter.gold.patterns import grouped, judged
-from deadletter.patterns.grouping import add_signature
+from deadletter.gold.decisions import NONE, Decisions, Move, standing
+from deadletter.gold.identity import aliases, decided, with_pattern
+from deadletter.gold.patterns import grouped, judged, said
+from deadletter.patterns.linking import with_signature
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 CITIES = ["Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice"]
@@ -34,38 +36,52 @@ OTHERS = [death(90 + n, None, "$.to missing", ["orders", "mail"][n % 2]) for n i
 OTHERS += [death(80, "queue full"), death(81, "timeout after 3 s")]
 
 
+class Found(NamedTuple):
+    """Dead letters, and what they say."""
+
+    members: DataFrame
+    said: DataFrame
+
+
 @pytest.fixture(scope="module")
 def found(spark):
     def of(rows, partitions=1):
-        dead = spark.createDataFrame(rows, SCHEMA).repartition(partitions)
-        return grouped(add_signature(dead, "error")).localCheckpoint()
+        dead = with_signature(spark.createDataFrame(rows, SCHEMA).repartition(partitions)).localCheckpoint()
+        return Found(dead, grouped(said(dead)).localCheckpoint())
 
     return of
 
 
-def ids(df):
-    return {row["message_id"]: row["pattern_id"] for row in df.select("message_id", "pattern_id").collect()}
+def ids(found, decisions=NONE):
+    placed = with_pattern(found.members, decided(found.said, decisions))
+    return {row["message_id"]: row["pattern_id"] for row in placed.select("message_id", "pattern_id").collect()}
 
 
 def none_known(spark):
     return spark.createDataFrame([], "alias STRING, pattern_id STRING")
 
 
-def published(df):
+def published(found):
     example = F.min(F.struct(*[F.col(name) for name in tables.MESSAGE_KEY])).alias("example")
     part = F.lit(None).cast("string").alias("part_of")
-    return df.groupBy("pattern_id").agg(example).select("pattern_id", "example", part)
+    placed = with_pattern(found.members, found.said)
+    return placed.groupBy("pattern_id").agg(example).select("pattern_id", "example", part)
+
+
+def names_after(now, before, known):
+    named = aliases(now.said, now.members, published(before), known)
+    return {row["alias"]: row["pattern_id"] for row in named.collect()}
+
+
+def templates(said):
+    return {row["pattern_id"]: row["template"] for row in said.select("pattern_id", "template").distinct().collect()}
 
 
 def test_an_id_survives_more_members_and_a_wider_template(spark, found):
     few, many = found(closed([0, 8]) + OTHERS), found(closed(range(20)) + OTHERS)
-    assert {row[0] for row in few.where("message_id = 'm000'").select("template").collect()} == {
-        "no route from depot Bern to customer"
-    }
-    assert {row[0] for row in many.where("message_id = 'm000'").select("template").collect()} == {
-        "no route from depot <*> to customer"
-    }
     before, after = ids(few), ids(many)
+    assert templates(few.said)[before["m000"]] == "no route from depot Bern to customer"
+    assert templates(many.said)[after["m000"]] == "no route from depot <*> to customer"
     assert {name: after[name] for name in before} == before
     assert len(set(after.values())) == 4
 
@@ -75,7 +91,7 @@ def test_patterns_that_come_together_leave_their_names(spark, found):
     two, all_of_it = found(closed([0, 1]) + OTHERS), found(closed(range(8)) + OTHERS)
     before, after = ids(two), ids(all_of_it)
     assert before["m000"] != before["m001"]
-    names = {row["alias"]: row["pattern_id"] for row in aliases(all_of_it, published(two), none_known(spark)).collect()}
+    names = names_after(all_of_it, two, none_known(spark))
     assert names[before["m001"]] == after["m001"] == after["m000"] == before["m000"]
     assert not set(names) & set(after.values())
 
@@ -84,13 +100,9 @@ def test_an_earlier_death_that_came_late_leaves_the_old_name(spark, found):
     late, all_of_it = found(closed(range(1, 9))), found(closed(range(9)))
     before, after = ids(late)["m001"], ids(all_of_it)["m001"]
     assert before != after
-    names = {
-        row["alias"]: row["pattern_id"] for row in aliases(all_of_it, published(late), none_known(spark)).collect()
-    }
-    assert names[before] == after
+    assert names_after(all_of_it, late, none_known(spark))[before] == after
     older = spark.createDataFrame([("0" * 16, before)], "alias STRING, pattern_id STRING")
-    names = {row["alias"]: row["pattern_id"] for row in aliases(all_of_it, published(late), older).collect()}
-    assert names["0" * 16] == after
+    assert names_after(all_of_it, late, older)["0" * 16] == after
 
 
 def test_order_and_partitions_change_nothing(found):
@@ -111,16 +123,16 @@ def test_decisions_move_dead_letters_and_lose_none(found):
     base = ids(df)
     missing, depot, full = base["m090"], base["m000"], base["m080"]
     held = standing([made("merge", full, target=depot), made("split", missing, along="queue")])
-    after = decided(df, held)
-    moved = ids(after)
-    assert len(moved) == len(base) == after.count()
+    after = decided(df.said, held)
+    moved = ids(df, held)
+    assert len(moved) == len(base) == after.agg(F.sum("dead_letters")).first()[0]
     assert moved["m080"] == depot == moved["m001"]
     assert moved["m090"] == missing != moved["m091"] == moved["m093"]
-    templates = {r["pattern_id"]: r["template"] for r in after.select("pattern_id", "template").distinct().collect()}
-    assert len(templates) == len(set(moved.values())) == 4
-    assert templates[depot] == "no route from depot <*> to customer"
-    assert ids(decided(df, held)) == moved
-    assert ids(decided(df, Decisions())) == base
+    called = templates(after)
+    assert len(called) == len(set(moved.values())) == 4
+    assert called[depot] == "no route from depot <*> to customer"
+    assert ids(df, held) == moved
+    assert ids(df) == base
 
 
 def test_what_was_merged_into_a_pattern_is_split_with_it(found):
@@ -129,7 +141,7 @@ def test_what_was_merged_into_a_pattern_is_split_with_it(found):
     base = ids(df)
     full, depot, late = base["m080"], base["m000"], base["m081"]
     before = [made("merge", full, target=depot), made("split", depot, along="queue")]
-    moved = ids(decided(df, standing([*before, made("merge", late, target=depot)])))
+    moved = ids(df, standing([*before, made("merge", late, target=depot)]))
     assert moved["m080"] == depot == moved["m000"] == moved["m081"]
     assert moved["m082"] not in (depot, full)
 
@@ -141,7 +153,7 @@ def test_a_part_keeps_its_id_when_its_pattern_gets_another(found):
     before, after = ids(few)["m001"], ids(more)["m001"]
     assert before != after
     split = made("split", before, along="queue")
-    parts = ids(decided(few, standing([split]))), ids(decided(more, standing([split], {before: after})))
+    parts = ids(few, standing([split])), ids(more, standing([split], {before: after}))
     assert parts[0]["m020"] == parts[1]["m020"] not in (before, after)
 
 

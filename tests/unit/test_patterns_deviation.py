@@ -3,10 +3,10 @@ from itertools import product
 from uuid import UUID
 
 import pytest
+from pyspark.sql import functions as F
 
 from deadletter.patterns.deviation import HEALTHY, NO_PROFILE, UNSEEN, deviations
-from deadletter.patterns.grouping import add_signature
-from deadletter.patterns.linking import pattern_keys
+from deadletter.patterns.linking import pattern_keys, with_signature
 from deadletter.patterns.profile import profile
 
 CURRENCIES = ["EUR", "USD", "NZD"]
@@ -175,8 +175,10 @@ def test_errors_and_deviations_become_one_pattern_where_they_go_together(spark):
     rows += [(f"ConnectionResetError: [Errno 104] by 10.0.0.{n}", HEALTHY) for n in range(3)]
     rows += [(f"TypeError: order {n}", "$.customer null") for n in range(3)]
     rows += [(f"ValueError: order {n}", "$.customer null") for n in range(3)]
-    found = pattern_keys(add_signature(spark.createDataFrame(rows, "error STRING, deviation_key STRING"), "error"))
-    counted = {row.pattern_key: row["count"] for row in found.groupBy("pattern_key").count().collect()}
+    dead = with_signature(spark.createDataFrame(rows, "error STRING, deviation_key STRING"))
+    said = dead.groupBy("signature", "deviation_key").agg(F.count("*").alias("dead_letters"))
+    found = pattern_keys(said).groupBy("kind", "pattern_key").agg(F.sum("dead_letters").alias("dead_letters"))
+    counted = {row.pattern_key: row.dead_letters for row in found.collect()}
     assert counted == {
         "$.currency missing": 10,
         HEALTHY: 1,

@@ -14,8 +14,7 @@ from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
 from deadletter.gold.status import message_status, with_resets
 from deadletter.patterns.deviation import ALIKE
-from deadletter.patterns.grouping import add_signature
-from deadletter.patterns.linking import says_something
+from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
@@ -55,15 +54,13 @@ def suspects(
     # staged: a filter on what it found would compare every payload twice
     compared = stage(compare_payloads(candidates, profiles, masks))
     suspected = compared.where((_risk() != "known_pattern") | F.col("error").isNotNull() | _deviates())
-    signed = add_signature(suspected, "error", masks, stage)
-    signature = F.when(says_something(F.col("error")), F.col("signature"))
-    return signed.withColumn("signature", signature).select(*tables.SUSPECTS.column_names)
+    return with_signature(suspected, masks, stage).select(*tables.SUSPECTS.column_names)
 
 
 def at_risk(suspected: DataFrame, dead: DataFrame) -> DataFrame:
     """Rows of ``gold.at_risk``: :func:`suspects` with at most one delivery left, or of a known pattern.
 
-    ``dead`` are all dead letters as :func:`deadletter.gold.patterns.grouped`.
+    ``dead`` is what all dead letters say, as :func:`deadletter.gold.patterns.grouped`.
     """
     known = _with_pattern(suspected, dead).withColumn("risk", _risk())
     return known.where("risk != 'known_pattern' OR pattern_id IS NOT NULL").select(*tables.AT_RISK.column_names)
@@ -157,7 +154,7 @@ def _with_pattern(suspected: DataFrame, dead: DataFrame) -> DataFrame:
     """Add ``pattern_id``: of the dead letters with the same error signature, else of those that died of the same
     deviation, whatever errors it gave."""
     by_error = _pattern_of(dead.where("signature IS NOT NULL"), "signature", "_of_error")
-    told_by_payload = (F.col("kind") == "payload") | ~says_something(F.col("error"))
+    told_by_payload = (F.col("kind") == "payload") | F.col("signature").isNull()
     by_payload = _pattern_of(dead.where(_deviates() & told_by_payload), "deviation_key", "_of_payload")
     joined = suspected.join(by_error, "signature", "left").join(by_payload, "deviation_key", "left")
     return joined.withColumn("pattern_id", F.coalesce("_of_error", "_of_payload"))
@@ -165,6 +162,6 @@ def _with_pattern(suspected: DataFrame, dead: DataFrame) -> DataFrame:
 
 def _pattern_of(dead: DataFrame, key: str, name: str) -> DataFrame:
     """The pattern that most dead letters of a key have."""
-    counted = dead.groupBy(key, "pattern_id").agg(F.count("*").alias("n"))
+    counted = dead.groupBy(key, "pattern_id").agg(F.sum("dead_letters").alias("n"))
     first = F.min(F.struct(-F.col("n"), F.col("pattern_id")))["pattern_id"]
     return F.broadcast(counted.groupBy(key).agg(first.alias(name)))

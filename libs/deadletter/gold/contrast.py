@@ -28,20 +28,39 @@ def examples(dead: DataFrame) -> DataFrame:
     The representative example is the member whose payload's length is nearest to the pattern's median, the
     earliest of these.
     """
-    place = F.row_number().over(Window.partitionBy("pattern_id").orderBy("dead_lettered_at", *MESSAGE_KEY))
+    order = ("dead_lettered_at", *MESSAGE_KEY)
     length = F.length(F.coalesce("payload", F.lit("")))
-    median = dead.groupBy("pattern_id").agg(F.median(length).alias("median"))
-    off = F.abs(length - F.col("median"))
-    ranked = dead.withColumn("place", place).join(F.broadcast(median), "pattern_id")
-    best = F.min_by(F.struct(*MESSAGE_KEY, "payload"), F.struct(off, "place"))
-    early = F.array_sort(F.collect_list(F.when(F.col("place") <= EXAMPLES, F.struct("place", "message_id"))))
-    found = ranked.groupBy("pattern_id").agg(best.alias("best"), early.alias("early"))
-    return found.select(
-        "pattern_id",
-        F.struct(*[F.col(f"best.{name}").alias(name) for name in MESSAGE_KEY]).alias("example"),
-        F.col("best.payload").alias("example_payload"),
-        F.transform("early", lambda member: member["message_id"]).alias("example_message_ids"),
+    nearest = _nearest_to_median(dead.select("pattern_id", "dead_lettered_at", length.alias("length")))
+    best = F.min_by(F.struct(*MESSAGE_KEY, "payload"), F.struct(*order)).alias("best")
+    represented = (
+        dead.withColumn("length", length)
+        .join(F.broadcast(nearest), nearest.columns, "left_semi")
+        .groupBy("pattern_id")
+        .agg(best)
+        .select(
+            "pattern_id",
+            F.struct(*[F.col(f"best.{name}").alias(name) for name in MESSAGE_KEY]).alias("example"),
+            F.col("best.payload").alias("example_payload"),
+        )
     )
+    place = F.row_number().over(Window.partitionBy("pattern_id").orderBy(*order))
+    early = dead.select("pattern_id", *order, place.alias("place")).where(F.col("place") <= EXAMPLES)
+    members = F.array_sort(F.collect_list(F.struct("place", "message_id")))
+    ids = F.transform(members, lambda member: member["message_id"]).alias("example_message_ids")
+    return represented.join(early.groupBy("pattern_id").agg(ids), "pattern_id")
+
+
+def _nearest_to_median(lengths: DataFrame) -> DataFrame:
+    """The ``length`` of a pattern's payloads that is nearest to their median, or the two that are, each with its
+    earliest ``dead_lettered_at``. Counted, not sorted: dead letters are many, and their lengths few."""
+    counted = lengths.groupBy("pattern_id", "length").agg(
+        F.count("*").alias("n"), F.min("dead_lettered_at").alias("dead_lettered_at")
+    )
+    median = counted.groupBy("pattern_id").agg(F.percentile("length", 0.5, F.col("n")).alias("median"))
+    off = F.abs(F.col("length") - F.col("median"))
+    least = F.min(off).over(Window.partitionBy("pattern_id"))
+    judged = counted.join(median, "pattern_id").withColumn("nearest", off == least)
+    return judged.where("nearest").select("pattern_id", "length", "dead_lettered_at")
 
 
 def differences(dead: DataFrame) -> DataFrame:
@@ -73,7 +92,9 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
         told.where(people), profiles.where(people).select(*QUEUE_KEY, "what", "value", "messages"), QUEUE_KEY
     )
     # a message can die in several subscriptions: it has one payload
-    once = told.where(~people).dropDuplicates(["pattern_id", *QUEUE, "message_id", "what", "value"])
+    several = (F.col("system") == "pulsar") & ~people
+    once = told.where(several).dropDuplicates(["pattern_id", *QUEUE, "message_id", "what", "value"])
+    once = once.unionByName(told.where(~several & ~people))
     fields = profiles.where("what = 'field'").select(*QUEUE, F.col("name").alias("what"), "value", "messages")
     # where no healthy payload was seen, nothing tells how many have a field
     compared = profiles.where(EACH_HAS_ONE).select(*QUEUE).distinct()
@@ -86,7 +107,7 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
 def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFrame:
     """Rows of ``pattern_id, what, value, dead_letters, share, expected_share, lift`` that stand out.
 
-    ``members`` has ``pattern_id``, ``by``, ``what``, ``value``, one row a dead letter; ``everyone`` says in
+    ``members`` has ``pattern_id``, ``by``, ``what``, ``value``, one row a dead letter and value; ``everyone`` says in
     ``messages`` how many of a queue's have each value. Shares are of those that name a ``what``: of such members, and
     the expected one of such messages of each queue, weighted by where the members are. ``lift`` is null where nobody
     else has the value.
@@ -94,11 +115,12 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
     of = Window.partitionBy(*by, "what")
     usual = (F.col("messages") / F.sum("messages").over(of)).alias("usual")
     shares = everyone.select(*by, "what", "value", usual)
-    places = members.groupBy("pattern_id", *by, "what").agg(F.count("*").alias("here"))
+    counted = members.groupBy("pattern_id", *by, "what", "value").agg(F.count("*").alias("n"))
+    places = counted.groupBy("pattern_id", *by, "what").agg(F.sum("n").alias("here"))
     expected = places.join(shares, [*by, "what"]).groupBy("pattern_id", "what", "value")
     expected = expected.agg(F.sum(F.col("here") * F.col("usual")).alias("expected"))
     total = Window.partitionBy("pattern_id", "what")
-    found = members.groupBy("pattern_id", "what", "value").agg(F.count("*").alias("dead_letters"))
+    found = counted.groupBy("pattern_id", "what", "value").agg(F.sum("n").alias("dead_letters"))
     judged = (
         found.withColumn("all", F.sum("dead_letters").over(total))
         .join(expected, ["pattern_id", "what", "value"], "left")

@@ -20,10 +20,14 @@ from deadletter.gold.columns import looked_up
 from deadletter.gold.decisions import ALONG, Decisions, Move, root
 from deadletter.patterns.deviation import ALIKE
 from deadletter.staging import Stage, as_it_is
-from deadletter.tables import MESSAGE_KEY
+from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
+SAID_BY = (*QUEUE_KEY, "signature", "deviation_key")
+"""What a dead letter's pattern follows from: where it died, its error's signature (null without an error), and how its
+payload differs."""
 ORDER = ("dead_lettered_at", *MESSAGE_KEY)
-"""The order of a pattern's members: the earliest death first, ties by key."""
+"""The order of a pattern's members: the earliest death first, ties by key. A struct of these is the ``earliest`` of
+dead letters that say the same, see :func:`deadletter.gold.patterns.said`."""
 
 
 def pattern_id(key: Column) -> Column:
@@ -37,42 +41,51 @@ def error_key(signature: Column) -> Column:
 
 
 def identified(keyed: DataFrame) -> DataFrame:
-    """Add ``pattern_id`` to dead letters with ``kind``, ``pattern_key`` and ``signature`` (of their error)."""
+    """Add ``pattern_id`` to what dead letters say, with ``kind``, ``pattern_key``, ``signature`` (of their error) and
+    the ``earliest`` of them."""
     own = F.when(F.col("kind") == "error", error_key(F.col("signature"))).otherwise(F.col("pattern_key"))
-    first = F.min(F.struct(*ORDER, own.alias("own")))["own"]
+    first = F.min(F.struct("earliest", own.alias("own")))["own"]
     ids = keyed.groupBy("kind", "pattern_key").agg(pattern_id(first).alias("pattern_id"))
     return keyed.join(F.broadcast(ids), ["kind", "pattern_key"])
 
 
-def other_names(dead: DataFrame) -> DataFrame:
+def other_names(found: DataFrame) -> DataFrame:
     """Rows of ``alias, pattern_id``: the ids that a part of each pattern had, or would have had, on its own.
 
     These are the hashes of its members' signatures, and of their deviations where it is one of payloads.
     """
     of_payload = F.when(F.col("kind") == "payload", F.col("deviation_key"))
     keys = F.array_compact(F.array(error_key(F.col("signature")), of_payload))
-    parts = dead.select("pattern_id", *ORDER, F.explode(F.transform(keys, pattern_id)).alias("alias"))
-    first = F.min(F.struct(*ORDER, F.col("pattern_id")))["pattern_id"]
+    parts = found.select("pattern_id", "earliest", F.explode(F.transform(keys, pattern_id)).alias("alias"))
+    first = F.min(F.struct("earliest", "pattern_id"))["pattern_id"]
     return parts.groupBy("alias").agg(first.alias("pattern_id"))
 
 
-def successors(previous: DataFrame, dead: DataFrame) -> DataFrame:
+def successors(previous: DataFrame, found: DataFrame, members: DataFrame) -> DataFrame:
     """Rows of ``alias, pattern_id``: ids of ``previous`` rows of ``gold.poison_patterns`` that are gone, each with
-    the pattern that its example belongs to now. A part that people split off has no id of its own here."""
+    the pattern that its example, one of ``members``, belongs to now. A part that people split off has no id of its own
+    here."""
     anchors = previous.where("part_of IS NULL").select(
         F.col("pattern_id").alias("alias"), *[F.col(f"example.{name}") for name in MESSAGE_KEY]
     )
-    now = dead.select(*MESSAGE_KEY, "pattern_id")
-    moved = anchors.join(now, list(MESSAGE_KEY)).select("alias", "pattern_id")
-    return moved.where("alias != pattern_id")
+    # the few examples are sent to where the dead letters are
+    examples = members.join(F.broadcast(anchors), list(MESSAGE_KEY))
+    return with_pattern(examples, found).select("alias", "pattern_id").where("alias != pattern_id")
 
 
-def aliases(dead: DataFrame, previous: DataFrame, known: DataFrame) -> DataFrame:
-    """Rows of ``alias, pattern_id``: all former ids of the patterns in ``dead``: see :func:`other_names`, see
+def with_pattern(members: DataFrame, found: DataFrame) -> DataFrame:
+    """Add ``pattern_id`` to dead letters: the one that ``found`` has for what they say."""
+    ids = found.select(*[F.col(name).alias(f"_{name}") for name in SAID_BY], "pattern_id")
+    same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in SAID_BY]
+    return members.join(ids, same).select(*members.columns, "pattern_id")
+
+
+def aliases(found: DataFrame, members: DataFrame, previous: DataFrame, known: DataFrame) -> DataFrame:
+    """Rows of ``alias, pattern_id``: all former ids of the patterns in ``found``: see :func:`other_names`, see
     :func:`successors` of ``previous`` patterns, and those ``known`` already, followed to where their pattern
-    went. An id has one successor: the first that tells.
+    went. An id has one successor: the first that tells. ``members`` are the dead letters that ``found`` tells of.
     """
-    named, gone = other_names(dead), successors(previous, dead)
+    named, gone = other_names(found), successors(previous, found, members)
     went = gone.select(F.col("alias").alias("pattern_id"), F.col("pattern_id").alias("went"))
     moved = known.select("alias", "pattern_id").join(went, "pattern_id", "left")
     followed = moved.select("alias", F.coalesce("went", "pattern_id").alias("pattern_id"))
@@ -82,46 +95,46 @@ def aliases(dead: DataFrame, previous: DataFrame, known: DataFrame) -> DataFrame
     ]
     every = reduce(DataFrame.unionByName, ranked)
     first = every.groupBy("alias").agg(F.min(F.struct("rank", "pattern_id"))["pattern_id"].alias("pattern_id"))
-    return _without_current(first, dead).join(dead.select("pattern_id").distinct(), "pattern_id", "left_semi")
+    return _without_current(first, found).join(found.select("pattern_id").distinct(), "pattern_id", "left_semi")
 
 
-def _without_current(names: DataFrame, dead: DataFrame) -> DataFrame:
-    current = dead.select(F.col("pattern_id").alias("alias")).distinct()
+def _without_current(names: DataFrame, found: DataFrame) -> DataFrame:
+    current = found.select(F.col("pattern_id").alias("alias")).distinct()
     return names.join(F.broadcast(current), "alias", "left_anti")
 
 
-def decided(dead: DataFrame, decisions: Decisions, stage: Stage = as_it_is) -> DataFrame:
+def decided(found: DataFrame, decisions: Decisions, stage: Stage = as_it_is) -> DataFrame:
     """Split and merge patterns as people decided, and add ``part_of``. Every dead letter keeps one pattern.
 
     In the order in which it was decided: a part can be split again or merged, and what was merged into a pattern is
     split with it. ``stage`` keeps each step.
     """
-    dead, merged = dead.withColumn("part_of", F.lit(None).cast("string")), {}
+    found, merged = found.withColumn("part_of", F.lit(None).cast("string")), {}
     for action, moves in groupby(decisions.moves, key=attrgetter("action")):
         if action == "merge":
             merged |= {move.pattern: move.value for move in moves}
-            dead = stage(_merged(dead, {name: root(merged, name) for name in merged}))
+            found = stage(_merged(found, {name: root(merged, name) for name in merged}))
         else:
             for move in moves:
-                dead = stage(_split(dead, move))
-    return dead
+                found = stage(_split(found, move))
+    return found
 
 
-def _merged(dead: DataFrame, parents: Mapping[str, str]) -> DataFrame:
+def _merged(found: DataFrame, parents: Mapping[str, str]) -> DataFrame:
     target = F.coalesce(looked_up(parents, F.col("pattern_id")), F.col("pattern_id"))
-    return _one_name_each(dead.withColumn("own_id", F.col("pattern_id")).withColumn("pattern_id", target))
+    return _one_name_each(found.withColumn("own_id", F.col("pattern_id")).withColumn("pattern_id", target))
 
 
-def _split(dead: DataFrame, move: Move) -> DataFrame:
+def _split(found: DataFrame, move: Move) -> DataFrame:
     """The part with the earliest member keeps the id. The other ids are made of what does not change as members come:
     the name that the pattern had, and a part's value or, as a template widens, its earliest signature."""
     value = F.concat_ws(" ", *[F.coalesce(F.col(name), F.lit("")) for name in ALONG[move.value]])
     mine = F.col("pattern_id") == move.pattern
-    first = dead.where(mine).agg(F.min(F.struct(*ORDER, value.alias("value")))["value"].alias("first_part"))
-    of_part = F.min(F.struct(*ORDER, "signature")).over(Window.partitionBy("pattern_id", value))["signature"]
+    first = found.where(mine).agg(F.min(F.struct("earliest", value.alias("value")))["value"].alias("first_part"))
+    of_part = F.min(F.struct("earliest", "signature")).over(Window.partitionBy("pattern_id", value))["signature"]
     lasting = of_part if move.value == "error" else value
     part = pattern_id(F.concat_ws("\n", F.lit(move.by_name), F.lit(move.value), lasting))
-    joined = dead.join(F.broadcast(first), F.lit(True), "left")
+    joined = found.join(F.broadcast(first), F.lit(True), "left")
     moved: Column = mine & (value != F.col("first_part"))
     return joined.withColumns(
         {
@@ -134,11 +147,11 @@ def _split(dead: DataFrame, move: Move) -> DataFrame:
     ).drop("first_part")
 
 
-def _one_name_each(dead: DataFrame) -> DataFrame:
+def _one_name_each(found: DataFrame) -> DataFrame:
     """Kind and template of a merged pattern are those of the pattern it was merged into, if that has members."""
     own = F.col("own_id") == F.col("pattern_id")
-    named = dead.groupBy("pattern_id").agg(
-        F.min(F.struct((~own).alias("foreign"), *ORDER, "kind", "template", "part_of")).alias("name")
+    named = found.groupBy("pattern_id").agg(
+        F.min(F.struct((~own).alias("foreign"), "earliest", "kind", "template", "part_of")).alias("name")
     )
     names = named.select("pattern_id", "name.kind", "name.template", "name.part_of")
-    return dead.drop("kind", "template", "part_of", "own_id").join(F.broadcast(names), "pattern_id")
+    return found.drop("kind", "template", "part_of", "own_id").join(F.broadcast(names), "pattern_id")

@@ -13,7 +13,7 @@ from deadletter import tables
 from deadletter.gold.columns import looked_up
 from deadletter.gold.contrast import concentrated_in, differences, examples, trend
 from deadletter.gold.decisions import NONE, Decisions
-from deadletter.gold.identity import ORDER, identified
+from deadletter.gold.identity import ORDER, SAID_BY, identified
 from deadletter.parallel import together
 from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
@@ -22,8 +22,6 @@ from deadletter.patterns.masks import MASKS, Mask
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY, QUEUE
 
-NAMED_BY = (*ORDER, "error", "signature", "deviation_key")
-"""What a dead letter's pattern follows from, together with the other dead letters'."""
 TOLD_BY = (*MESSAGE_KEY, "pattern_id", "dead_lettered_at", "payload", "deviation", "traits")
 """What of the dead letters is in the row of their pattern."""
 QUIET_AFTER = timedelta(hours=24)
@@ -39,13 +37,21 @@ def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask]
     return deviations(dead.drop("deviation_key", "deviation"), profiles, "payload", QUEUE, masks)
 
 
-def grouped(compared: DataFrame) -> DataFrame:
-    """Compared dead letters (:data:`NAMED_BY`) with ``pattern_id``, ``kind``, ``template`` and ``error_template``.
+def said(dead: DataFrame, *more: str) -> DataFrame:
+    """What dead letters say, and how many say it: rows of :data:`~deadletter.gold.identity.SAID_BY` and ``more``
+    columns, ``dead_letters``, the ``earliest`` of them (struct of their :data:`~deadletter.gold.identity.ORDER`) and
+    ``last_seen``. However many dead letters there are, they say few different things."""
+    counts = (F.count("*").alias("dead_letters"), F.min(F.struct(*ORDER)).alias("earliest"))
+    return dead.groupBy(*SAID_BY, *more).agg(*counts, F.max("dead_lettered_at").alias("last_seen"))
 
-    A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads ``compared``
-    several times.
+
+def grouped(told: DataFrame) -> DataFrame:
+    """What dead letters say (:func:`said`) with ``pattern_id``, ``kind``, ``template`` and ``error_template``.
+
+    A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads ``told`` several
+    times.
     """
-    return identified(pattern_keys(compared)).withColumnRenamed("pattern_key", "template")
+    return identified(pattern_keys(told)).withColumnRenamed("pattern_key", "template")
 
 
 def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: Column) -> Column:
@@ -85,7 +91,7 @@ def poison_patterns(
 ) -> DataFrame:
     """Rows of ``gold.poison_patterns``.
 
-    ``dead`` are all rows of ``gold.dead_letters`` with :data:`TOLD_BY`, ``named`` the same ones :func:`grouped` and
+    ``dead`` are all rows of ``gold.dead_letters`` with :data:`TOLD_BY`, ``named`` what they say, :func:`grouped` and
     decided about, ``profiles`` rows of ``control.queue_profile``. ``stage`` keeps the parts, which are made several at
     a time.
     """
@@ -93,9 +99,9 @@ def poison_patterns(
         F.min("template").alias("template"),
         F.min("kind").alias("kind"),
         F.min("part_of").alias("part_of"),
-        F.count("*").alias("dead_letters"),
-        F.min("dead_lettered_at").alias("first_seen"),
-        F.max("dead_lettered_at").alias("last_seen"),
+        F.sum("dead_letters").alias("dead_letters"),
+        F.min("earliest.dead_lettered_at").alias("first_seen"),
+        F.max("last_seen").alias("last_seen"),
         F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
     )
     parts = together(

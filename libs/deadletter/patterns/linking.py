@@ -7,38 +7,45 @@ because the brokers without error texts can see that one too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.patterns.deviation import ALIKE
-from deadletter.patterns.grouping import group_texts
+from deadletter.patterns.grouping import add_signature, group_texts
+from deadletter.patterns.masks import MASKS, Mask
+from deadletter.staging import Stage, as_it_is
 
 TOGETHER = 0.8
 """Share of an error's dead letters that must have the deviation, and the other way round."""
 
 
-def pattern_keys(dead: DataFrame) -> DataFrame:
-    """Add ``error_template`` (null without an error), ``kind`` (``error`` or ``payload``: what the pattern is one of)
-    and ``pattern_key`` to dead letters with ``error``, its ``signature`` and ``deviation_key``; the signature becomes
-    null without an error.
+def with_signature(messages: DataFrame, masks: Sequence[Mask] = MASKS, stage: Stage = as_it_is) -> DataFrame:
+    """Add the ``signature`` of each ``error``, null where none is told; ``stage`` keeps what is read several times."""
+    signature = F.when(says_something(F.col("error")), F.col("signature"))
+    return add_signature(messages, "error", masks, stage).withColumn("signature", signature)
 
-    ``dead`` is read several times. The key is the error's template where there is one, unless it and a deviation come
+
+def pattern_keys(said: DataFrame) -> DataFrame:
+    """Add ``error_template`` (null without an error), ``kind`` (``error`` or ``payload``: what the pattern is one of)
+    and ``pattern_key`` to rows that tell how many ``dead_letters`` have a ``signature`` (of their error; null without
+    one) and a ``deviation_key``.
+
+    ``said`` is read several times. The key is the error's template where there is one, unless it and a deviation come
     together in at least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
 
-    >>> rows = [("KeyError: 'to' in order 1", "KeyError: 'to' in order <*>", "$.to missing")]
-    >>> rows += [("KeyError: 'to' in order 2", "KeyError: 'to' in order <*>", "$.to missing")]
-    >>> rows += [(None, "", "$.to missing"), ("queue full", "queue full", "looks healthy")]
-    >>> dead = spark.createDataFrame(rows, "error STRING, signature STRING, deviation_key STRING")
-    >>> sorted((row.kind, row.pattern_key) for row in pattern_keys(dead).collect())
-    [('error', 'queue full'), ('payload', '$.to missing'), ('payload', '$.to missing'), ('payload', '$.to missing')]
+    >>> rows = [("KeyError: 'to' in order <*>", "$.to missing", 2), (None, "$.to missing", 1)]
+    >>> rows += [("queue full", "looks healthy", 1)]
+    >>> said = spark.createDataFrame(rows, "signature STRING, deviation_key STRING, dead_letters BIGINT")
+    >>> sorted((row.kind, row.pattern_key, row.dead_letters) for row in pattern_keys(said).collect())
+    [('error', 'queue full', 1), ('payload', '$.to missing', 1), ('payload', '$.to missing', 2)]
     """
-    signed = dead.withColumn("signature", F.when(says_something(F.col("error")), F.col("signature")))
-    # however many dead letters there are, they say few different things
-    said = signed.groupBy("signature", "deviation_key").agg(F.count("*").alias("count"))
-    keyed = _keyed(group_texts(said.where("signature IS NOT NULL")), said)
+    pairs = said.groupBy("signature", "deviation_key").agg(F.sum("dead_letters").alias("count"))
+    keyed = _keyed(group_texts(pairs.where("signature IS NOT NULL")), pairs)
     same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in ("signature", "deviation_key")]
     added = ("error_template", "kind", "pattern_key")
-    return signed.join(F.broadcast(keyed), same, "left").select(*signed.columns, *added)
+    return said.join(F.broadcast(keyed), same, "left").select(*said.columns, *added)
 
 
 def _keyed(grouped: DataFrame, said: DataFrame) -> DataFrame:

@@ -21,9 +21,9 @@ from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_sample, sampled
-from deadletter.gold.identity import decided
+from deadletter.gold.identity import SAID_BY, decided, with_pattern
 from deadletter.gold.outlook import outlook
-from deadletter.gold.patterns import NAMED_BY, TOLD_BY, compare_payloads, grouped, poison_patterns
+from deadletter.gold.patterns import TOLD_BY, compare_payloads, grouped, poison_patterns, said
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
@@ -31,11 +31,12 @@ from deadletter.gold.survival import delivery_survival
 from deadletter.lake import Lake, Progress
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
-from deadletter.patterns.grouping import add_signature
+from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
 from deadletter.session import tune
+from deadletter.staging import held_if_few
 from deadletter.steps.due import WRITING, due, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
@@ -72,6 +73,14 @@ class Derivation:
         if self.scope == EVERYTHING:
             return rows
         return rows.unionByName(self.lake.read(table).where(self.scope.outside))
+
+    def dead_elsewhere(self) -> DataFrame | None:
+        """The dead letters of the queues that stay as they are, as far as patterns are made of them; ``None`` where
+        all are derived. They are read once where they are few, and where they are many they are not written again."""
+        if self.scope == EVERYTHING:
+            return None
+        columns = dict.fromkeys((*TOLD_BY, *SAID_BY))
+        return held_if_few(self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).select(*columns))
 
     def with_dead_from_others(self, deaths: DataFrame) -> DataFrame:
         """The deaths together with the dead letters that lie in these queues and died in others."""
@@ -197,15 +206,16 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     )
     profiles = run.kept(run.with_others(own, tables.QUEUE_PROFILE))
     yardstick = lake.stage(usual(own, profiles))
+    others = run.dead_elsewhere()
     suspected, (dead, named, names, decisions) = together(
         [
             lambda: lake.stage(suspects(with_payload(candidates, found), yardstick, run.masks, lake.stage)),
-            lambda: _named(run, compare_payloads(judged, yardstick, run.masks)),
+            lambda: _named(run, compare_payloads(judged, yardstick, run.masks), others),
         ]
     )
-    if run.scope != EVERYTHING and not named.where("known_as != pattern_id").isEmpty():
+    if others is not None and not named.where("known_as != pattern_id").isEmpty():
         raise ReachesFurther("a pattern of other queues has another id now")
-    members = run.kept(run.with_others(dead, tables.DEAD_LETTERS).select(*TOLD_BY))
+    members = _united(dead.select(*TOLD_BY), others)
     derived = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
         tables.POISON_PATTERNS: partial(
@@ -231,23 +241,28 @@ def _profiles(run: Derivation, facts: SilverFacts, healthy: DataFrame) -> tuple[
     return healthy, run.lake.stage(queue_profile(facts, healthy))
 
 
-def _named(run: Derivation, compared: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame, Decisions]:
-    """The compared dead letters with their patterns; what names the patterns of all dead letters; the names that
+def _named(
+    run: Derivation, compared: DataFrame, others: DataFrame | None
+) -> tuple[DataFrame, DataFrame, DataFrame, Decisions]:
+    """The compared dead letters with their patterns; what all dead letters say, with the patterns; the names that
     patterns had before; and what people decided.
 
-    Those of other queues are in ``known_as`` by the pattern that they have had.
+    What ``others`` say, see :meth:`Derivation.dead_elsewhere`, is in ``known_as`` by the pattern that it has had.
     """
     stage = run.lake.stage
-    signed = stage(add_signature(compared.drop("signature", "pattern_id"), "error", run.masks, stage))
-    own = signed.select(*NAMED_BY, F.lit(None).cast("string").alias("known_as"))
-    if run.scope != EVERYTHING:
-        others = run.lake.read(tables.DEAD_LETTERS).where(run.scope.outside)
-        others = others.withColumns({"signature": F.coalesce("signature", F.lit("")), "known_as": F.col("pattern_id")})
-        own = stage(own.unionByName(others.select(*NAMED_BY, "known_as")))
-    found = stage(grouped(own))
-    names = stage(former_ids(run.lake, found))
+    signed = stage(with_signature(compared.drop("signature", "pattern_id"), run.masks, stage))
+    told = said(signed).withColumn("known_as", F.lit(None).cast("string"))
+    if others is not None:
+        told = told.unionByName(said(others.withColumn("known_as", F.col("pattern_id")), "known_as"))
+    found = stage(grouped(stage(told)))
+    members = _united(signed.select(*MESSAGE_KEY, *SAID_BY[-2:]), others)
+    names = stage(former_ids(run.lake, found, members))
     decisions = standing_decisions(run.lake, names, run.as_of)
     named = stage(decided(found, decisions, stage))
-    told = named.where(run.scope.inside).select(*MESSAGE_KEY, "pattern_id", "signature")
-    dead = stage(signed.drop("signature").join(told, list(MESSAGE_KEY)).select(*tables.DEAD_LETTERS.column_names))
-    return dead, named, names, decisions
+    dead = with_pattern(signed, named.where("known_as IS NULL"))
+    return stage(dead.select(*tables.DEAD_LETTERS.column_names)), named, names, decisions
+
+
+def _united(own: DataFrame, others: DataFrame | None) -> DataFrame:
+    """Rows of the queues that are derived, and the same columns of others'."""
+    return own if others is None else own.unionByName(others.select(*own.columns))
