@@ -5,7 +5,7 @@ BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python b
 
 # whole runs, which is where Connect could differ; what starts processes of its own says nothing about it. Snapshots in
 # flight are judged by the functions that the run calls: make soak has them, and the rest of these. The first has
-# more events than are held in memory, the second is a small batch, whose rows are
+# more events than are held in memory, the second is a small batch, whose rows are held
 ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py classic_limits.py families.py notebooks.py landing.py quarantine.py)
 OVER_CONNECT = SPARK_REMOTE="local[2]" $(BIN)/pytest
 

@@ -182,11 +182,12 @@ def _last_claims(queue, time, waiting, rng):
 
 def write_shard(job):
     """Write one file of a day and the file of its late and repeated lines; returns its dead letters and sums."""
-    spec, folder, day, shard, queues, declare = job
+    spec, folder, day, shard, queues = job
+    first_day = day == spec.days - 1
     lines, dead, sums = [], [], {"messages": 0, "grants": 0, "settled": 0}
     for number in queues:
         of_queue, died, counted = queue_day(spec, number, day)
-        lines += of_queue + (declared(f"q{number:04d}", day_start(day)) if declare else [])
+        lines += of_queue + (declared(f"q{number:04d}", day_start(day)) if first_day else [])
         dead += died
         sums = {key: sums[key] + counted[key] for key in sums}
     lines.sort()
@@ -212,25 +213,24 @@ def write(path, lines):
     return len(text)
 
 
-def shards(spec, folder, days, declare):
+def shards(spec, folder):
     """The files to write: each a day and some of its queues."""
     a_file = max(1, min(spec.queues, MESSAGES_A_FILE * spec.queues * spec.days // spec.messages))
     return [
-        (spec, folder, day, n, range(first, min(first + a_file, spec.queues)), declare and day == max(days))
-        for day in sorted(days, reverse=True)
+        (spec, folder, day, n, range(first, min(first + a_file, spec.queues)))
+        for day in reversed(range(spec.days))
         for n, first in enumerate(range(0, spec.queues, a_file))
     ]
 
 
-def generate(out, spec, days=None, declare=True, processes=2):
-    """Write ``spec`` (or some of its ``days``) below ``out``; returns the sums, ``message_events`` among them."""
+def generate(out, spec, processes=2):
+    """Write ``spec`` below ``out``; returns the sums, ``message_events`` among them."""
     folder = Path(out, "landing", "zaqar")
     folder.mkdir(parents=True, exist_ok=True)
     total = {}
     with Pool(processes) as pool, Path(out, "truth.csv").open("w") as truth:
         truth.write("queue,message_id,died_at\n")
-        jobs = shards(spec, folder, days or range(spec.days), declare)
-        for dead, sums in pool.imap(write_shard, jobs):
+        for dead, sums in pool.imap(write_shard, shards(spec, folder)):
             truth.writelines(f"{','.join(row)}\n" for row in dead)
             sums["dead_letters"] = len(dead)
             total = {key: total.get(key, 0) + value for key, value in sums.items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 from contenders import HERE, environment, figures, ratio, say, values
 from generate import Spec, generate, write
 from measure import found, in_turn, measured, require_same, spread, truth
-from multiply import multiplied
+from multiply import DIGITS, multiplied
 from stream import Stream, backlog, deaths, write_batch
 
 CHUNK = 6_000_000
@@ -74,8 +74,10 @@ def _take_in(given, base, size, sides):
 def _multiply(given, base, size, sides):
     """The lakes of :data:`CHUNK` messages, as no batch has changed them, with their history several times."""
     times, rest = divmod(size, CHUNK)
-    if rest:
-        raise SystemExit(f"{size:,} messages: more than {CHUNK:,} must be a multiple of it")
+    if rest or times > len(DIGITS):
+        raise SystemExit(
+            f"{size:,} messages: more than {CHUNK:,} must be a multiple of it, at most {len(DIGITS)} times"
+        )
     first = prepare(given, CHUNK, sides)
     if used := [path.name for side in sides for path in (first / side).glob("done-*")]:
         raise SystemExit(f"{first}: batches came to it already ({', '.join(used)}); remove the folder")
@@ -83,6 +85,7 @@ def _multiply(given, base, size, sides):
     for side in sides:
         say(f"preparing {size:,} messages for {side}: {times} times {CHUNK:,}")
         shutil.copytree(first / side, base / side, copy_function=_linked)
+        _tell_moved(base / side / "lake", first.name, base.name)
         options = {"side": side, "lake": base / side / "lake", "times": times, "days": days}
         line = [text for name, value in options.items() for text in (f"--{name}", str(value))]
         measured([sys.executable, str(HERE / "multiply.py"), *line], environment())
@@ -94,6 +97,13 @@ def _multiply(given, base, size, sides):
 def _linked(source, target):
     """Link what is never written again, copy the rest."""
     (os.link if source.endswith(".parquet") else shutil.copy2)(source, target)
+
+
+def _tell_moved(lake, before, now):
+    """Streams remember the files they read by their paths."""
+    for log in lake.glob("*checkpoints/**/sources/*/[0-9]*"):
+        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+        log.write_text(log.read_text().replace(f"/{before}/", f"/{now}/"))
 
 
 def _earlier(time, days):
@@ -134,10 +144,12 @@ def expected(base, side):
 def growth(given):
     """B: the same batches into lakes of every size, ours and the textbook in turn."""
     bases = {size: prepare(given, size) for size in given.sizes}
+    # a queue of a history that was multiplied holds a hundred times as many messages: a batch would derive the lake
+    kinds = (("", OWN, given.sizes), (OLD_QUEUES, OLD, [size for size in given.sizes if size <= CHUNK]))
     sides = {
         f"{side} {size:,}{where}": (side, size, prefix)
-        for where, prefix in (("", OWN), (OLD_QUEUES, OLD))
-        for size in given.sizes
+        for where, prefix, sizes in kinds
+        for size in sizes
         for side in SIDES
     }
     runs = []
@@ -145,9 +157,9 @@ def growth(given):
         side, size, prefix = sides[label]
         told = go_on(given, bases[size], side, stream_of(size, prefix), given.batches)
         runs.append({"side": label, "repetition": repetition} | told)
-    small, large = f"{min(given.sizes):,}", f"{max(given.sizes):,}"
     ratios = []
-    for where in ("", OLD_QUEUES):
+    for where, _, sizes in kinds:
+        small, large = f"{min(sizes):,}", f"{max(sizes):,}"
         ratios += [
             ratio(runs, f"ours {large}{where}", f"ours {small}{where}", "seconds", 1.2),
             ratio(runs, f"textbook {large}{where}", f"ours {large}{where}", "seconds", 5, most=False),

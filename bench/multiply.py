@@ -25,6 +25,8 @@ from deadletter.lake import Lake, Progress
 DIGITS = "0123456789abcdef"
 IDS = ("message_id", "claim_id", "event_id", "payload_event_id", "failed_in")
 OF_HISTORY = "queue LIKE 'q%'"
+CLAIMED = {"message_state": "size(deliveries) > 0", "messages": "size(claims) > 0"}
+"""Of the messages those that the history claimed: the others wait for the batches."""
 OURS = (
     tables.QUEUE_EVENTS,
     tables.MESSAGE_STATE,
@@ -68,7 +70,7 @@ def multiply_ours(path, times, days):
     done = lake.all_progress()
     for table in OURS:
         rows = lake.read(table, lake.version(table))
-        rows = rows if table is tables.QUEUE_EVENTS else rows.where(OF_HISTORY)
+        rows = rows if table is tables.QUEUE_EVENTS else rows.where(OF_HISTORY).where(CLAIMED.get(table.name, "true"))
         told(
             table.full_name, times, lambda copy, rows=rows, table=table: lake.append(copy_rows(rows, copy, days), table)
         )
@@ -86,6 +88,7 @@ def multiply_textbook(path, times, days):
         table = f"{path}/silver/{name}"
         version = DeltaTable.forPath(spark, table).history(1).first()["version"]
         rows = spark.read.format("delta").option("versionAsOf", version).load(table).where(OF_HISTORY)
+        rows = rows.where(CLAIMED.get(name, "true"))
         told(
             f"silver.{name}",
             times,

@@ -1,13 +1,12 @@
 """What was measured, as tables and a plot: python bench/report.py [docs/performance.json]
 
-Writes the tables between the two marks of docs/performance.md, and docs/images/performance.svg.
+Writes the tables between the marks of docs/performance.md, and docs/images/performance.svg.
 """
 
 import json
 import sys
 from pathlib import Path
 
-BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 BLUE, GREY = "#2563eb", "#9ca3af"
 OWN = ("ours", "gates", "add-column", "1 worker", "2 workers")
 
@@ -37,12 +36,13 @@ def row(*cells):
 
 def targets(figures):
     """Every ratio and target of all scenarios."""
-    yield row("scenario", "figure", "measured: median (lowest to highest)", "target", "met")
-    yield row(*["---"] * 5)
+    yield row("scenario", "figure", "measured: median (lowest to highest)", "target", "met", "on")
+    yield row(*["---"] * 6)
     for letter, told in figures.items():
         for ratio in told.get("ratios", []):
             met = {True: "yes", False: "**no**", None: ""}[ratio.get("met")]
-            yield row(letter, f"{ratio['what']}, {ratio['figure']}", shown(ratio), ratio.get("target", ""), met)
+            what = f"{ratio['what']}, {ratio['figure'].replace('_', ' ')}"
+            yield row(letter, what, shown(ratio), ratio.get("target", ""), met, told["when"])
 
 
 def sides(told):
@@ -96,13 +96,11 @@ def scenario(letter, told):
 
 
 def tables(figures):
-    """All figures as markdown."""
+    """All figures as markdown: the ``targets``, and the ``figures`` of each scenario."""
     if not figures:
-        return "Not measured yet."
-    lines = [*machines(figures), *targets(figures)]
-    for letter, of_scenario in figures.items():
-        lines += scenario(letter, of_scenario)
-    return "\n".join(lines)
+        return dict.fromkeys(("targets", "figures"), "Not measured yet.")
+    scenarios = [line for letter, told in figures.items() for line in scenario(letter, told)]
+    return {"targets": "\n".join(targets(figures)), "figures": "\n".join([*machines(figures), *scenarios])}
 
 
 def plot(figures, path):
@@ -136,9 +134,13 @@ def plot(figures, path):
 def publish(source, docs):
     """Put the tables into docs/performance.md and the plot beside it."""
     page, figures = docs / "performance.md", read(source)
-    head, _, rest = page.read_text().partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    page.write_text(f"{head}{BEGIN}\n\n{tables(figures)}\n\n{END}{tail}")
+    text = page.read_text()
+    for name, lines in tables(figures).items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(end)
+        text = f"{head}{begin}\n\n{lines}\n\n{end}{tail}"
+    page.write_text(text)
     if figures:
         plot(figures, docs / "images" / "performance.svg")
 

@@ -101,7 +101,7 @@ def main():
         told["when"] = f"{datetime.now(UTC):%Y-%m-%d}"
         told["took_seconds"] = round(time.perf_counter() - began)
         report.keep(out, letter, told)
-    print(report.tables(report.read(out)))
+    print("\n\n".join(report.tables(report.read(out)).values()))
     if not asked.quick and not asked.out:
         report.publish(out, ROOT / "docs")
 

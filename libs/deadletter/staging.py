@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.session import HELD_ROWS, held_rows
 
 HELD_BYTES = 64 << 20
+LONG = ("raw", "payload")
+"""Columns of which a single row can hold megabytes."""
 Stage = Callable[[DataFrame], DataFrame]
 
 
@@ -30,9 +32,20 @@ def held(df: DataFrame) -> DataFrame | None:
 
 
 def held_if_few(df: DataFrame) -> DataFrame:
-    """The rows of ``df`` held in memory where they are few, else ``df`` as it is: for what only reads a lake."""
+    """The rows of ``df`` held in memory where they are few, else ``df`` as it is: for what a lake has already."""
     rows = _held(df)
     return df if rows is None else rows
+
+
+def _bounded(rows: DataFrame) -> DataFrame:
+    """The rows up to the one with which what can be long in them passes :data:`HELD_BYTES`: a driver refuses a result
+    of more than a gigabyte, and fails where it does not."""
+    long = [F.coalesce(F.octet_length(name), F.lit(0)) for name in LONG if name in rows.columns]
+    if not long:
+        return rows
+    before = Window.orderBy(F.monotonically_increasing_id()).rowsBetween(Window.unboundedPreceding, -1)
+    so_far = F.coalesce(F.sum(sum(long, F.lit(0))).over(before), F.lit(0))
+    return rows.withColumn("_so_far", so_far).where(F.col("_so_far") <= HELD_BYTES).drop("_so_far")
 
 
 def _held(df: DataFrame) -> DataFrame | None:
@@ -47,7 +60,7 @@ def _held(df: DataFrame) -> DataFrame | None:
     casts = {to.name: F.col(to.name).cast(to.dataType) for it, to in pairs if it.dataType != to.dataType}
     fitting = df.withColumns(casts) if casts else df  # Spark Connect takes no empty list
     # the limit first: a scan stays in as many tasks as it has, and only what they found comes together
-    rows = fitting.limit(most + 1).coalesce(1).toArrow()
+    rows = _bounded(fitting.limit(most + 1).coalesce(1)).toArrow()
     # not `nbytes`: that reads offsets, which Spark Connect's empty arrays have none of, and ends the process
     if rows.num_rows > most or rows.get_total_buffer_size() > HELD_BYTES:
         return None

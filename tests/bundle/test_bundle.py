@@ -37,6 +37,12 @@ def test_resource_loads(path, kind, body):
     assert loaded.as_dict(), path
 
 
+@pytest.mark.parametrize(("path", "kind", "body"), resources())
+def test_no_deployment_removes_what_holds_data(path, kind, body):
+    if kind in ("schemas", "volumes"):
+        assert body["lifecycle"] == {"prevent_destroy": True}, path
+
+
 def jobs():
     return {
         name: body

@@ -8,7 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from deadletter import tables
-from deadletter.gold.contrast import EXAMPLES, HOURS, LEAST, LIFT, MOST, SIGMAS, concentrated_in, examples, trend
+from deadletter.gold.contrast import (
+    EXAMPLES,
+    HOURS,
+    LEAST,
+    LIFT,
+    MOST,
+    SIGMAS,
+    concentrated_in,
+    examples,
+    hourly,
+    trend,
+)
 from deadletter.gold.traits import PEOPLE
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -67,7 +78,7 @@ def by_pattern(rows):
 
 def test_examples_are_near_the_median_and_early(dead):
     rows, df = dead
-    told = {row["pattern_id"]: row for row in examples(df).collect()}
+    told = {row["pattern_id"]: row for row in examples(df, hourly(df)).collect()}
     wanted = by_pattern(rows)
     assert told.keys() == wanted.keys()
     for pattern, its in wanted.items():
@@ -82,7 +93,9 @@ def test_examples_are_near_the_median_and_early(dead):
 
 def test_trends_are_the_latest_hours(dead):
     rows, df = dead
-    told = {row["pattern_id"]: [(at.astimezone(UTC), n) for at, n in row["trend"]] for row in trend(df).collect()}
+    told = {
+        row["pattern_id"]: [(at.astimezone(UTC), n) for at, n in row["trend"]] for row in trend(hourly(df)).collect()
+    }
     for pattern, its in by_pattern(rows).items():
         hours = Counter(row[6].replace(minute=0) for row in its)
         assert told[pattern] == [(hour, hours[hour]) for hour in sorted(hours)[-HOURS:]]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.decisions import NONE, Decisions, Move, standing
 from deadletter.gold.identity import aliases, decided, with_pattern
-from deadletter.gold.patterns import grouped, judged, said
+from deadletter.gold.patterns import grouped, judged, summarised
 from deadletter.patterns.linking import with_signature
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 def found(spark):
     def of(rows, partitions=1):
         dead = with_signature(spark.createDataFrame(rows, SCHEMA).repartition(partitions)).localCheckpoint()
-        return Found(dead, grouped(said(dead)).localCheckpoint())
+        return Found(dead, grouped(summarised(dead)).localCheckpoint())
 
     return of
 

@@ -176,8 +176,8 @@ def test_errors_and_deviations_become_one_pattern_where_they_go_together(spark):
     rows += [(f"TypeError: order {n}", "$.customer null") for n in range(3)]
     rows += [(f"ValueError: order {n}", "$.customer null") for n in range(3)]
     dead = with_signature(spark.createDataFrame(rows, "error STRING, deviation_key STRING"))
-    said = dead.groupBy("signature", "deviation_key").agg(F.count("*").alias("dead_letters"))
-    found = pattern_keys(said).groupBy("kind", "pattern_key").agg(F.sum("dead_letters").alias("dead_letters"))
+    summary = dead.groupBy("signature", "deviation_key").agg(F.count("*").alias("dead_letters"))
+    found = pattern_keys(summary).groupBy("kind", "pattern_key").agg(F.sum("dead_letters").alias("dead_letters"))
     counted = {row.pattern_key: row.dead_letters for row in found.collect()}
     assert counted == {
         "$.currency missing": 10,

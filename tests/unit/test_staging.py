@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter import tables
+from deadletter import staging, tables
 from deadletter.lake import Lake
 from deadletter.session import HELD_ROWS
 from deadletter.staging import held
@@ -86,3 +86,15 @@ def test_nothing_is_held_on_databricks(messages, at_most, monkeypatch):
     at_most(10)
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     assert held(messages) is None
+
+
+def test_long_texts_are_not_brought_to_the_driver_to_see_that_they_are_too_much(spark, at_most, monkeypatch):
+    at_most(100)
+    monkeypatch.setattr(staging, "HELD_BYTES", 10_000)
+    long = spark.range(50).select("id", F.repeat(F.lit("x"), 1_000).alias("payload"))
+    assert staging._bounded(long).count() == 11
+    assert staging.held_if_few(long) is long
+    few = staging.held_if_few(long.limit(5))
+    assert [len(row["payload"]) for row in few.collect()] == [1_000] * 5
+    nobody_saw = spark.range(50).select("id", F.lit(None).cast("string").alias("payload"))
+    assert staging.held_if_few(nobody_saw).count() == 50

@@ -57,12 +57,12 @@ def suspects(
     return with_signature(suspected, masks, stage).select(*tables.SUSPECTS.column_names)
 
 
-def at_risk(suspected: DataFrame, dead: DataFrame) -> DataFrame:
+def at_risk(suspected: DataFrame, named: DataFrame) -> DataFrame:
     """Rows of ``gold.at_risk``: :func:`suspects` with at most one delivery left, or of a known pattern.
 
-    ``dead`` is what all dead letters say, as :func:`deadletter.gold.patterns.grouped`.
+    ``named`` is what all dead letters say, as :func:`deadletter.gold.patterns.grouped`.
     """
-    known = _with_pattern(suspected, dead).withColumn("risk", _risk())
+    known = _with_pattern(suspected, named).withColumn("risk", _risk())
     return known.where("risk != 'known_pattern' OR pattern_id IS NOT NULL").select(*tables.AT_RISK.column_names)
 
 
@@ -150,18 +150,18 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     return there.select(*QUEUE).distinct().join(waiting_rooms.distinct(), list(QUEUE), "left_anti")
 
 
-def _with_pattern(suspected: DataFrame, dead: DataFrame) -> DataFrame:
+def _with_pattern(suspected: DataFrame, named: DataFrame) -> DataFrame:
     """Add ``pattern_id``: of the dead letters with the same error signature, else of those that died of the same
     deviation, whatever errors it gave."""
-    by_error = _pattern_of(dead.where("signature IS NOT NULL"), "signature", "_of_error")
+    by_error = _pattern_of(named.where("signature IS NOT NULL"), "signature", "_of_error")
     told_by_payload = (F.col("kind") == "payload") | F.col("signature").isNull()
-    by_payload = _pattern_of(dead.where(_deviates() & told_by_payload), "deviation_key", "_of_payload")
+    by_payload = _pattern_of(named.where(_deviates() & told_by_payload), "deviation_key", "_of_payload")
     joined = suspected.join(by_error, "signature", "left").join(by_payload, "deviation_key", "left")
     return joined.withColumn("pattern_id", F.coalesce("_of_error", "_of_payload"))
 
 
-def _pattern_of(dead: DataFrame, key: str, name: str) -> DataFrame:
+def _pattern_of(named: DataFrame, key: str, name: str) -> DataFrame:
     """The pattern that most dead letters of a key have."""
-    counted = dead.groupBy(key, "pattern_id").agg(F.sum("dead_letters").alias("n"))
+    counted = named.groupBy(key, "pattern_id").agg(F.sum("dead_letters").alias("n"))
     first = F.min(F.struct(-F.col("n"), F.col("pattern_id")))["pattern_id"]
     return F.broadcast(counted.groupBy(key).agg(first.alias(name)))

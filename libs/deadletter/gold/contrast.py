@@ -21,9 +21,15 @@ LEAST, LIFT, SIGMAS = 3, 1.5, 3
 standard deviations of a Poisson count: lift alone makes noise look like news."""
 
 
-def examples(dead: DataFrame) -> DataFrame:
+def hourly(dead: DataFrame) -> DataFrame:
+    """Rows of ``pattern_id, hour, dead_letters``: how many members died in each hour that has any."""
+    hour = F.date_trunc("hour", "dead_lettered_at").alias("hour")
+    return dead.groupBy("pattern_id", hour).agg(F.count("*").alias("dead_letters"))
+
+
+def examples(dead: DataFrame, hours: DataFrame) -> DataFrame:
     """One row a ``pattern_id``: ``example`` (struct of a member's key), ``example_payload`` (as it is) and
-    ``example_message_ids``, the earliest three.
+    ``example_message_ids``, the earliest three. ``hours`` are those of :func:`hourly`.
 
     The representative example is the member whose payload's length is nearest to the pattern's median, the
     earliest of these.
@@ -43,16 +49,29 @@ def examples(dead: DataFrame) -> DataFrame:
             F.col("best.payload").alias("example_payload"),
         )
     )
+    early = dead.select("pattern_id", *order).join(F.broadcast(_first_hours(hours)), "pattern_id").where(_IN_TIME)
     place = F.row_number().over(Window.partitionBy("pattern_id").orderBy(*order))
-    early = dead.select("pattern_id", *order, place.alias("place")).where(F.col("place") <= EXAMPLES)
+    first = early.select("pattern_id", "message_id", place.alias("place")).where(F.col("place") <= EXAMPLES)
     members = F.array_sort(F.collect_list(F.struct("place", "message_id")))
     ids = F.transform(members, lambda member: member["message_id"]).alias("example_message_ids")
-    return represented.join(early.groupBy("pattern_id").agg(ids), "pattern_id")
+    return represented.join(first.groupBy("pattern_id").agg(ids), "pattern_id")
+
+
+_IN_TIME = "date_trunc('hour', dead_lettered_at) <= enough"
+
+
+def _first_hours(hours: DataFrame) -> DataFrame:
+    """Rows of ``pattern_id, enough``: the hour until which a pattern has its first examples. Dead letters are many, so
+    those that can be no example are left out before any are sorted."""
+    earlier = Window.partitionBy("pattern_id").orderBy("hour").rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum("dead_letters").over(earlier), F.lit(0))
+    wanting = hours.withColumn("before", before).where(F.col("before") < EXAMPLES)
+    return wanting.groupBy("pattern_id").agg(F.max("hour").alias("enough"))
 
 
 def _nearest_to_median(lengths: DataFrame) -> DataFrame:
     """The ``length`` of a pattern's payloads that is nearest to their median, or the two that are, each with its
-    earliest ``dead_lettered_at``. Counted, not sorted: dead letters are many, and their lengths few."""
+    earliest ``dead_lettered_at``. Dead letters are many and their lengths few: they are counted, not sorted."""
     counted = lengths.groupBy("pattern_id", "length").agg(
         F.count("*").alias("n"), F.min("dead_lettered_at").alias("dead_lettered_at")
     )
@@ -70,13 +89,10 @@ def differences(dead: DataFrame) -> DataFrame:
     return _top(counted, F.struct("difference", "dead_letters"), -F.col("dead_letters"), "differences")
 
 
-def trend(dead: DataFrame) -> DataFrame:
-    """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest :data:`HOURS` hours that have any."""
-    hourly = dead.groupBy("pattern_id", F.date_trunc("hour", "dead_lettered_at").alias("hour")).agg(
-        F.count("*").alias("dead_letters")
-    )
+def trend(hours: DataFrame) -> DataFrame:
+    """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest :data:`HOURS` of :func:`hourly`."""
     newest = F.sort_array(F.collect_list(F.struct("hour", "dead_letters")), asc=False)
-    return hourly.groupBy("pattern_id").agg(F.reverse(F.slice(newest, 1, HOURS)).alias("trend"))
+    return hours.groupBy("pattern_id").agg(F.reverse(F.slice(newest, 1, HOURS)).alias("trend"))
 
 
 def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
@@ -87,14 +103,16 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
     and producers are compared with all delivered messages of the queue, fields with the healthy ones.
     """
     people = F.col("what").isin(*PEOPLE)
-    told = dead.select(*MESSAGE_KEY, "pattern_id", F.explode("traits").alias("trait")).select("*", "trait.*")
+    # counted first: many dead letters of a queue are alike, and what takes an array apart is not compiled
+    told = _traits(dead.groupBy("pattern_id", *QUEUE_KEY, "traits").agg(F.count("*").alias("n")))
     by_people = lifts(
         told.where(people), profiles.where(people).select(*QUEUE_KEY, "what", "value", "messages"), QUEUE_KEY
     )
     # a message can die in several subscriptions: it has one payload
-    several = (F.col("system") == "pulsar") & ~people
-    once = told.where(several).dropDuplicates(["pattern_id", *QUEUE, "message_id", "what", "value"])
-    once = once.unionByName(told.where(~several & ~people))
+    several = F.col("system") == "pulsar"
+    one_each = _traits(dead.where(several).withColumn("n", F.lit(1).cast("bigint"))).where(~people)
+    once = one_each.dropDuplicates(["pattern_id", *QUEUE, "message_id", "what", "value"])
+    once = once.select(*told.columns).unionByName(told.where(~several & ~people))
     fields = profiles.where("what = 'field'").select(*QUEUE, F.col("name").alias("what"), "value", "messages")
     # where no healthy payload was seen, nothing tells how many have a field
     compared = profiles.where(EACH_HAS_ONE).select(*QUEUE).distinct()
@@ -104,23 +122,27 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
     return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")
 
 
+def _traits(rows: DataFrame) -> DataFrame:
+    """The rows once for each of their ``traits``, with its ``what`` and ``value``."""
+    return rows.withColumn("trait", F.explode("traits")).select("*", "trait.*").drop("traits", "trait")
+
+
 def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFrame:
     """Rows of ``pattern_id, what, value, dead_letters, share, expected_share, lift`` that stand out.
 
-    ``members`` has ``pattern_id``, ``by``, ``what``, ``value``, one row a dead letter and value; ``everyone`` says in
-    ``messages`` how many of a queue's have each value. Shares are of those that name a ``what``: of such members, and
-    the expected one of such messages of each queue, weighted by where the members are. ``lift`` is null where nobody
-    else has the value.
+    ``members`` says in ``n`` how many dead letters of a ``pattern_id`` and queue (``by``) have each ``value`` of a
+    ``what``, in one or several rows; ``everyone`` says in ``messages`` how many of a queue's have each value. Shares
+    are of those that name a ``what``: of such members, and the expected one of such messages of each queue, weighted
+    by where the members are. ``lift`` is null where nobody else has the value.
     """
     of = Window.partitionBy(*by, "what")
     usual = (F.col("messages") / F.sum("messages").over(of)).alias("usual")
     shares = everyone.select(*by, "what", "value", usual)
-    counted = members.groupBy("pattern_id", *by, "what", "value").agg(F.count("*").alias("n"))
-    places = counted.groupBy("pattern_id", *by, "what").agg(F.sum("n").alias("here"))
+    places = members.groupBy("pattern_id", *by, "what").agg(F.sum("n").alias("here"))
     expected = places.join(shares, [*by, "what"]).groupBy("pattern_id", "what", "value")
     expected = expected.agg(F.sum(F.col("here") * F.col("usual")).alias("expected"))
     total = Window.partitionBy("pattern_id", "what")
-    found = counted.groupBy("pattern_id", "what", "value").agg(F.sum("n").alias("dead_letters"))
+    found = members.groupBy("pattern_id", "what", "value").agg(F.sum("n").alias("dead_letters"))
     judged = (
         found.withColumn("all", F.sum("dead_letters").over(total))
         .join(expected, ["pattern_id", "what", "value"], "left")

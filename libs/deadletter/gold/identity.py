@@ -27,7 +27,7 @@ SAID_BY = (*QUEUE_KEY, "signature", "deviation_key")
 payload differs."""
 ORDER = ("dead_lettered_at", *MESSAGE_KEY)
 """The order of a pattern's members: the earliest death first, ties by key. A struct of these is the ``earliest`` of
-dead letters that say the same, see :func:`deadletter.gold.patterns.said`."""
+dead letters that say the same, see :func:`deadletter.gold.patterns.summarised`."""
 
 
 def pattern_id(key: Column) -> Column:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.columns import looked_up
-from deadletter.gold.contrast import concentrated_in, differences, examples, trend
+from deadletter.gold.contrast import concentrated_in, differences, examples, hourly, trend
 from deadletter.gold.decisions import NONE, Decisions
 from deadletter.gold.identity import ORDER, SAID_BY, identified
 from deadletter.parallel import together
@@ -37,7 +37,7 @@ def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask]
     return deviations(dead.drop("deviation_key", "deviation"), profiles, "payload", QUEUE, masks)
 
 
-def said(dead: DataFrame, *more: str) -> DataFrame:
+def summarised(dead: DataFrame, *more: str) -> DataFrame:
     """What dead letters say, and how many say it: rows of :data:`~deadletter.gold.identity.SAID_BY` and ``more``
     columns, ``dead_letters``, the ``earliest`` of them (struct of their :data:`~deadletter.gold.identity.ORDER`) and
     ``last_seen``. However many dead letters there are, they say few different things."""
@@ -45,13 +45,13 @@ def said(dead: DataFrame, *more: str) -> DataFrame:
     return dead.groupBy(*SAID_BY, *more).agg(*counts, F.max("dead_lettered_at").alias("last_seen"))
 
 
-def grouped(told: DataFrame) -> DataFrame:
-    """What dead letters say (:func:`said`) with ``pattern_id``, ``kind``, ``template`` and ``error_template``.
+def grouped(summary: DataFrame) -> DataFrame:
+    """What dead letters say (:func:`summarised`) with ``pattern_id``, ``kind``, ``template`` and ``error_template``.
 
-    A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads ``told`` several
+    A dead letter is grouped by the error its consumer gave, or by how its payload differs. Reads ``summary`` several
     times.
     """
-    return identified(pattern_keys(told)).withColumnRenamed("pattern_key", "template")
+    return identified(pattern_keys(summary)).withColumnRenamed("pattern_key", "template")
 
 
 def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: Column) -> Column:
@@ -104,15 +104,15 @@ def poison_patterns(
         F.max("last_seen").alias("last_seen"),
         F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
     )
+    hours = stage(hourly(dead))
     parts = together(
         [
             lambda: stage(concentrated_in(dead, profiles)),
-            lambda: stage(examples(dead)),
+            lambda: stage(examples(dead, hours)),
             lambda: stage(differences(dead)),
-            lambda: stage(trend(dead)),
         ]
     )
-    whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), parts, counted)
+    whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), [*parts, trend(hours)], counted)
     empty = {
         name: F.coalesce(name, F.array().cast(tables.POISON_PATTERNS.type_of(name)))
         for name in ("differences", "concentrated_in", "trend")

@@ -27,32 +27,32 @@ def with_signature(messages: DataFrame, masks: Sequence[Mask] = MASKS, stage: St
     return add_signature(messages, "error", masks, stage).withColumn("signature", signature)
 
 
-def pattern_keys(said: DataFrame) -> DataFrame:
+def pattern_keys(summary: DataFrame) -> DataFrame:
     """Add ``error_template`` (null without an error), ``kind`` (``error`` or ``payload``: what the pattern is one of)
     and ``pattern_key`` to rows that tell how many ``dead_letters`` have a ``signature`` (of their error; null without
     one) and a ``deviation_key``.
 
-    ``said`` is read several times. The key is the error's template where there is one, unless it and a deviation come
-    together in at least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
+    ``summary`` is read several times. The key is the error's template where there is one, unless it and a deviation
+    come together in at least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
 
     >>> rows = [("KeyError: 'to' in order <*>", "$.to missing", 2), (None, "$.to missing", 1)]
     >>> rows += [("queue full", "looks healthy", 1)]
-    >>> said = spark.createDataFrame(rows, "signature STRING, deviation_key STRING, dead_letters BIGINT")
-    >>> sorted((row.kind, row.pattern_key, row.dead_letters) for row in pattern_keys(said).collect())
+    >>> summary = spark.createDataFrame(rows, "signature STRING, deviation_key STRING, dead_letters BIGINT")
+    >>> sorted((row.kind, row.pattern_key, row.dead_letters) for row in pattern_keys(summary).collect())
     [('error', 'queue full', 1), ('payload', '$.to missing', 1), ('payload', '$.to missing', 2)]
     """
-    pairs = said.groupBy("signature", "deviation_key").agg(F.sum("dead_letters").alias("count"))
+    pairs = summary.groupBy("signature", "deviation_key").agg(F.sum("dead_letters").alias("count"))
     keyed = _keyed(group_texts(pairs.where("signature IS NOT NULL")), pairs)
     same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in ("signature", "deviation_key")]
     added = ("error_template", "kind", "pattern_key")
-    return said.join(F.broadcast(keyed), same, "left").select(*said.columns, *added)
+    return summary.join(F.broadcast(keyed), same, "left").select(*summary.columns, *added)
 
 
-def _keyed(grouped: DataFrame, said: DataFrame) -> DataFrame:
-    """Each pair of ``signature`` and ``deviation_key`` in ``said`` as ``_signature`` and ``_deviation_key``, with
+def _keyed(grouped: DataFrame, pairs: DataFrame) -> DataFrame:
+    """Each of the ``pairs`` of ``signature`` and ``deviation_key`` as ``_signature`` and ``_deviation_key``, with
     ``error_template``, ``kind`` and ``pattern_key``; ``grouped`` are those with a signature, by their ``template``."""
     templates = grouped.select("signature", F.col("template").alias("error_template")).distinct()
-    told = said.join(templates, "signature", "left")
+    told = pairs.join(templates, "signature", "left")
     linked = told.join(_linked(told), ["error_template", "deviation_key"], "left")
     is_error = F.col("error_template").isNotNull() & F.col("linked").isNull()
     kind = F.when(is_error, "error").otherwise("payload")

@@ -23,7 +23,7 @@ from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_sample, sampled
 from deadletter.gold.identity import SAID_BY, decided, with_pattern
 from deadletter.gold.outlook import outlook
-from deadletter.gold.patterns import TOLD_BY, compare_payloads, grouped, poison_patterns, said
+from deadletter.gold.patterns import TOLD_BY, compare_payloads, grouped, poison_patterns, summarised
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
@@ -251,11 +251,11 @@ def _named(
     """
     stage = run.lake.stage
     signed = stage(with_signature(compared.drop("signature", "pattern_id"), run.masks, stage))
-    told = said(signed).withColumn("known_as", F.lit(None).cast("string"))
+    summary = summarised(signed).withColumn("known_as", F.lit(None).cast("string"))
     if others is not None:
-        told = told.unionByName(said(others.withColumn("known_as", F.col("pattern_id")), "known_as"))
-    found = stage(grouped(stage(told)))
-    members = _united(signed.select(*MESSAGE_KEY, *SAID_BY[-2:]), others)
+        summary = summary.unionByName(summarised(others.withColumn("known_as", F.col("pattern_id")), "known_as"))
+    found = stage(grouped(stage(summary)))
+    members = _united(signed.select(*MESSAGE_KEY, "signature", "deviation_key"), others)
     names = stage(former_ids(run.lake, found, members))
     decisions = standing_decisions(run.lake, names, run.as_of)
     named = stage(decided(found, decisions, stage))
