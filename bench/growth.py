@@ -80,7 +80,10 @@ def _multiply(given, base, size, sides):
         )
     first = prepare(given, CHUNK, sides)
     if used := [path.name for side in sides for path in (first / side).glob("done-*")]:
-        raise SystemExit(f"{first}: batches came to it already ({', '.join(used)}); remove the folder")
+        raise SystemExit(
+            f"{first}: batches came to it already ({', '.join(used)}), so nothing can be made of it. Remove the "
+            "folder, and run B before C"
+        )
     days = Spec.of(CHUNK).days
     for side in sides:
         say(f"preparing {size:,} messages for {side}: {times} times {CHUNK:,}")
@@ -159,12 +162,12 @@ def growth(given):
         runs.append({"side": label, "repetition": repetition} | told)
     ratios = []
     for where, _, sizes in kinds:
-        small, large = f"{min(sizes):,}", f"{max(sizes):,}"
-        ratios += [
-            ratio(runs, f"ours {large}{where}", f"ours {small}{where}", "seconds", 1.2),
-            ratio(runs, f"textbook {large}{where}", f"ours {large}{where}", "seconds", 5, most=False),
-            ratio(runs, f"textbook {large}{where}", f"textbook {small}{where}", "seconds"),
-        ]
+        small, large = (f"{size:,}{where}" for size in (min(sizes, default=0), max(sizes, default=0)))
+        if sizes:
+            ratios.append(ratio(runs, f"textbook {large}", f"ours {large}", "seconds", 5, most=False))
+        if small != large:
+            ratios.append(ratio(runs, f"ours {large}", f"ours {small}", "seconds", 1.2))
+            ratios.append(ratio(runs, f"textbook {large}", f"textbook {small}", "seconds"))
     told = {"what": "B. growth: the same batch into lakes of several sizes, warm process", "runs": runs}
     told["data"] = {"claims": stream_of(min(given.sizes)).claims, "messages": list(given.sizes)}
     told |= {"figures": figures(runs, ("first_seconds", "seconds")), "ratios": ratios}

@@ -4,8 +4,9 @@
 
 A history of 60,000,000 messages takes hours to be taken in; to be written down it takes minutes. Each copy of the rows
 of the history's queues gets ids of its own (hexadecimal digits rotated) and lies before the ones made so far. The
-tables are those of a run on such a history but for bronze's texts, which keep the ids and times of the first one, and
-the sums that a run makes anew when the queue gets events. The textbook's bronze is not copied: its stream would read
+tables are those of a run on such a history but for bronze's texts, which keep the ids and times of the first one,
+what is kept of the queues as a whole (profiles, samples, survival), which a run makes anew when the queue gets events,
+and the counts of what was posted and never claimed. The textbook's bronze is not copied: its stream would read
 it.
 """
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, Window
+from pyarrow import compute
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.session import HELD_ROWS, held_rows
 
 HELD_BYTES = 64 << 20
 LONG = ("raw", "payload")
-"""Columns of which a single row can hold megabytes."""
+"""Columns of which a single row can hold megabytes: a driver refuses a result of more than one gigabyte, or fails."""
+LONGEST = 16_000
+"""Characters up to which such a text is held: so many rows of no longer ones are few enough to be looked at."""
 Stage = Callable[[DataFrame], DataFrame]
 
 
@@ -37,17 +40,6 @@ def held_if_few(df: DataFrame) -> DataFrame:
     return df if rows is None else rows
 
 
-def _bounded(rows: DataFrame) -> DataFrame:
-    """The rows up to the one with which what can be long in them passes :data:`HELD_BYTES`: a driver refuses a result
-    of more than a gigabyte, and fails where it does not."""
-    long = [F.coalesce(F.octet_length(name), F.lit(0)) for name in LONG if name in rows.columns]
-    if not long:
-        return rows
-    before = Window.orderBy(F.monotonically_increasing_id()).rowsBetween(Window.unboundedPreceding, -1)
-    so_far = F.coalesce(F.sum(sum(long, F.lit(0))).over(before), F.lit(0))
-    return rows.withColumn("_so_far", so_far).where(F.col("_so_far") <= HELD_BYTES).drop("_so_far")
-
-
 def _held(df: DataFrame) -> DataFrame | None:
     """Spark writes and reads no file for held rows, and plans what is derived from them with their values: what is
     joined with no rows is not planned at all."""
@@ -58,11 +50,15 @@ def _held(df: DataFrame) -> DataFrame | None:
     # Arrow takes no null for a struct of which a field is said never to be null.
     pairs = zip(df.schema, schema, strict=True)
     casts = {to.name: F.col(to.name).cast(to.dataType) for it, to in pairs if it.dataType != to.dataType}
+    long = [name for name in LONG if name in df.columns]
+    casts |= {name: F.left(F.col(name), F.lit(LONGEST + 1)) for name in long}
     fitting = df.withColumns(casts) if casts else df  # Spark Connect takes no empty list
     # the limit first: a scan stays in as many tasks as it has, and only what they found comes together
-    rows = _bounded(fitting.limit(most + 1).coalesce(1)).toArrow()
+    rows = fitting.limit(most + 1).coalesce(1).toArrow()
     # not `nbytes`: that reads offsets, which Spark Connect's empty arrays have none of, and ends the process
     if rows.num_rows > most or rows.get_total_buffer_size() > HELD_BYTES:
+        return None
+    if rows.num_rows and any((compute.max(compute.utf8_length(rows[name])).as_py() or 0) > LONGEST for name in long):
         return None
     # told to be one partition: Spark sees no need to bring together what is grouped or joined
     return df.sparkSession.createDataFrame(rows, schema).coalesce(1)

@@ -88,13 +88,18 @@ def test_nothing_is_held_on_databricks(messages, at_most, monkeypatch):
     assert held(messages) is None
 
 
-def test_long_texts_are_not_brought_to_the_driver_to_see_that_they_are_too_much(spark, at_most, monkeypatch):
+def test_long_texts_are_not_held_and_none_is_cut(spark, at_most):
     at_most(100)
-    monkeypatch.setattr(staging, "HELD_BYTES", 10_000)
-    long = spark.range(50).select("id", F.repeat(F.lit("x"), 1_000).alias("payload"))
-    assert staging._bounded(long).count() == 11
-    assert staging.held_if_few(long) is long
-    few = staging.held_if_few(long.limit(5))
-    assert [len(row["payload"]) for row in few.collect()] == [1_000] * 5
-    nobody_saw = spark.range(50).select("id", F.lit(None).cast("string").alias("payload"))
-    assert staging.held_if_few(nobody_saw).count() == 50
+
+    def told(length, column="payload"):
+        return spark.range(3).select("id", F.repeat(F.lit("é"), F.lit(length)).alias(column))
+
+    for column in staging.LONG:
+        for length in (1, staging.LONGEST):
+            kept = staging.held(told(length, column))
+            assert [len(row[column]) for row in kept.collect()] == [length] * 3
+        long = told(staging.LONGEST + 1, column)
+        assert staging.held_if_few(long) is long
+    nobody_saw = spark.range(3).select("id", F.lit(None).cast("string").alias("payload"))
+    assert [row["payload"] for row in staging.held_if_few(nobody_saw).collect()] == [None] * 3
+    assert staging.held(nobody_saw.where("false")).isEmpty()
