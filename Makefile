@@ -32,13 +32,15 @@ $(VENV)/.ready: $(VENV)/.installed
 demo: setup ## Run the main job on the bundled captures and write the report
 	$(BIN)/deadletter demo
 
-# over Connect beside the classic session: one session seldom has work for two cores
+# side by side: one session seldom has work for two cores
 test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
 	@mkdir -p build; $(OVER_CONNECT) $(wordlist 1,2,$(ON_CONNECT)) -k "not in_flight" > build/connect.log 2>&1 & connect=$$!; \
-	trap "kill $$connect" INT TERM; \
-	$(BIN)/pytest; classic=$$?; \
+	$(BIN)/pytest libs tests/unit > build/few-rows.log 2>&1 & few=$$!; \
+	trap "kill $$connect $$few" INT TERM; \
+	$(BIN)/pytest tests --ignore=tests/unit; whole=$$?; \
+	wait $$few; few=$$?; echo "Of few rows:"; cat build/few-rows.log; \
 	wait $$connect; connect=$$?; echo "Over Spark Connect:"; cat build/connect.log; \
-	exit $$((classic ? classic : connect))
+	exit $$((whole ? whole : few ? few : connect))
 
 soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=25
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
