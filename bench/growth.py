@@ -7,7 +7,6 @@ A lake is prepared once from its history, and kept: further runs go on with the 
 import os
 import shutil
 import sys
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from contenders import HERE, environment, figures, ratio, say, values
@@ -89,11 +88,11 @@ def _multiply(given, base, size, sides):
         say(f"preparing {size:,} messages for {side}: {times} times {CHUNK:,}")
         shutil.copytree(first / side, base / side, copy_function=_linked)
         _tell_moved(base / side / "lake", first.name, base.name)
-        options = {"side": side, "lake": base / side / "lake", "times": times, "days": days}
-        line = [text for name, value in options.items() for text in (f"--{name}", str(value))]
-        measured([sys.executable, str(HERE / "multiply.py"), *line], environment())
+        script, lake = str(HERE / "multiply.py"), str(base / side / "lake")
+        options = ["--side", side, "--lake", lake, "--times", str(times), "--days", str(days)]
+        measured([sys.executable, script, *options], environment())
     rows = [line.split(",") for line in (first / "truth.csv").read_text().splitlines()[1:]]
-    lines = [",".join(row) + "\n" for row in multiplied(rows, times, days, _earlier)]
+    lines = [",".join(row) + "\n" for row in multiplied(rows, times, days)]
     (base / "truth.csv").write_text("queue,message_id,died_at\n" + "".join(lines))
 
 
@@ -107,10 +106,6 @@ def _tell_moved(lake, before, now):
     for log in lake.glob("*checkpoints/**/sources/*/[0-9]*"):
         log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
         log.write_text(log.read_text().replace(f"/{before}/", f"/{now}/"))
-
-
-def _earlier(time, days):
-    return (datetime.fromisoformat(time) - timedelta(days=days)).isoformat(timespec="microseconds")
 
 
 def go_on(given, base, side, stream, count):

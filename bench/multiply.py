@@ -13,6 +13,7 @@ it.
 import argparse
 import json
 import time
+from datetime import datetime, timedelta
 
 import ours
 import textbook
@@ -107,11 +108,13 @@ def told(name, times, append):
     print(json.dumps({"table": name, "seconds": round(time.perf_counter() - began, 1)}), flush=True)
 
 
-def multiplied(rows, times, days, earlier):
-    """The dead letters of a truth file, for each copy once: ``earlier`` makes a time that many days earlier."""
+def multiplied(rows, times, days):
+    """The dead letters of a truth file, for each copy once."""
     for queue, message_id, died in rows:
         for copy in range(times):
-            yield queue, message_id.translate(str.maketrans(DIGITS, rotated(copy))), earlier(died, copy * days)
+            at = datetime.fromisoformat(died) - timedelta(days=copy * days)
+            its_id = message_id.translate(str.maketrans(DIGITS, rotated(copy)))
+            yield queue, its_id, at.isoformat(timespec="microseconds")
 
 
 if __name__ == "__main__":

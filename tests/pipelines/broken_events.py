@@ -12,6 +12,7 @@ from dataclasses import dataclass
 AT = "2026-11-20T20:55:00+00:00"
 AT_MS = 1795208100000
 TOPIC = "persistent://broken/default/orders"
+DEAD_TOPIC = f"{TOPIC}-dead"
 DEEP = 10_000
 
 

@@ -22,6 +22,7 @@ from deadletter.whatif.limit import counted
 from tests.pipelines.broken_events import (
     AT,
     AT_MS,
+    DEAD_TOPIC,
     TOPIC,
     claim,
     death,
@@ -36,8 +37,6 @@ from tests.pipelines.broken_events import (
     zaqar,
 )
 from tests.unit.timed import START, at, grant, kept
-
-DEAD_TOPIC = f"{TOPIC}-dead"
 
 
 def test_the_documents_examples_are_facts(parsed):
@@ -67,7 +66,7 @@ def test_a_messages_day_is_told_by_all_of_its_events_or_by_none(parsed):
 
 def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_their_limit(silver):
     """As many as there are letters, each of its own; one that is named has its letter already."""
-    policy = {"maxRedeliverCount": 1, "deadLetterTopic": f"{TOPIC}-dead"}
+    policy = {"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}
     events = [pulsar("subscribe", subscription=name, dead_letter_policy=policy) for name in ("a", "b")]
     alone = {"maxRedeliverCount": 1, "deadLetterTopic": f"{TOPIC}-alone"}
     events += [pulsar("subscribe", subscription="c", dead_letter_policy=alone)]
@@ -283,17 +282,17 @@ def ids(facts):
 
 def test_a_partition_is_its_topic(silver):
     """Consumers subscribe to the topic; its messages and dead letters name its partitions."""
-    one, policy = f"{TOPIC}-partition-0", {"maxRedeliverCount": 0, "deadLetterTopic": f"{TOPIC}-dead"}
+    one, policy = f"{TOPIC}-partition-0", {"maxRedeliverCount": 0, "deadLetterTopic": DEAD_TOPIC}
     origins = origin(ORIGIN_MESSAGE_ID="(9,1,0,-1)", REAL_TOPIC=one)
     events = [
         pulsar("subscribe", dead_letter_policy=policy),
         pulsar("receive", topic=one, message_id="(9,1,0,-1)"),
         pulsar("acknowledge", topic=one, message_id="(9,1,0,-1)"),
-        pulsar("dead_letter", 50, topic=f"{TOPIC}-dead-partition-1", properties=origins),
+        pulsar("dead_letter", 50, topic=f"{DEAD_TOPIC}-partition-1", properties=origins),
     ]
     (dead,) = gold_pulsar.deaths(silver("pulsar", events)).collect()
     assert (dead["queue"], dead["subscription"], dead["max_deliveries"], dead["claim_count"]) == (TOPIC, "s", 0, 1)
-    assert dead["dead_letter_queue"] == f"{TOPIC}-dead"
+    assert dead["dead_letter_queue"] == DEAD_TOPIC
     named = pulsar("dead_letter", 51, topic=f"{one}-fulfil-DLQ", properties=origins)
     assert [row["subscription"] for row in gold_pulsar.deaths(silver("pulsar", [named])).collect()] == ["fulfil"]
 

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from deadletter.moments import moments
 from deadletter.rules.zaqar_store import REDIS
 from tests.pipelines.broken_events import (
-    TOPIC,
+    DEAD_TOPIC,
     death,
     declare,
     firehose,
@@ -18,8 +18,6 @@ from tests.pipelines.broken_events import (
     zaqar,
 )
 from tests.unit.timed import START, at, grant, kept
-
-DEAD_TOPIC = f"{TOPIC}-dead"
 
 
 @pytest.fixture
