@@ -388,12 +388,13 @@ def history(chance, project, habits, size, cut):
     store, now = Store(habits, project, chance), START + chance.randrange(30 * SECOND)
     at_cut, cut = None, START + cut * SECOND
     grace, lives = (60, 61, 90), (60, 75, 150, 150, 600, 86400, None)
-    delayed = chance.random() < 0.4
+    usual = chance.random() < 0.3  # most messages are settled after their only claim
+    delayed, lowest = not usual and chance.random() < 0.4, 2 if usual else 1
     policy = {}
     if delayed:
         policy["_default_message_delay"] = chance.choice((0, 1, 5, 20, 60))
     if chance.random() < 0.8:
-        policy |= {"_max_claim_count": chance.randint(1, 4), "_dead_letter_queue": "q-dlq"}
+        policy |= {"_max_claim_count": chance.randint(lowest, 4), "_dead_letter_queue": "q-dlq"}
     if chance.random() < 0.4:
         policy["_dead_letter_queue_messages_ttl"] = chance.choice((60, 300, 7200))
     if chance.random() < 0.3:
@@ -405,7 +406,7 @@ def history(chance, project, habits, size, cut):
         now += 2
     # a dead letter queue of the dead letter queue: not supported, yet a claim there moves messages on
     second = {"_max_claim_count": chance.randint(1, 3), "_dead_letter_queue": "q-dead"}
-    second = second if habits != "redis" and chance.random() < 0.3 else {}
+    second = second if habits != "redis" and not usual and chance.random() < 0.3 else {}
     if chance.random() < 0.9:
         store.put(now, "q-dlq", **second, **({"_flavor": "slow"} if pooled else {}))
     now += 1 + chance.randrange(SECOND)
@@ -436,7 +437,7 @@ def history(chance, project, habits, size, cut):
                 held.append(claim)
         elif what < 0.80 and held:
             claim = chance.choice(held)
-            if chance.random() < 0.5:
+            if chance.random() < (0.2 if usual else 0.5):
                 store.release(now, claim)
                 held.remove(claim)
             else:
@@ -448,7 +449,7 @@ def history(chance, project, habits, size, cut):
         elif what < 0.85 and held:
             held.pop(chance.randrange(len(held)))  # a consumer is gone
         elif what < 0.87:
-            change = {"_max_claim_count": chance.choice((1, 2, 3, 5, None)), "_dead_letter_queue": "q-dlq"}
+            change = {"_max_claim_count": chance.choice((lowest, 2, 3, 5, None)), "_dead_letter_queue": "q-dlq"}
             if chance.random() < 0.2:
                 change = {"_dead_letter_queue": None}
             if chance.random() < 0.3:
@@ -458,10 +459,10 @@ def history(chance, project, habits, size, cut):
             if "q" in store.policies:
                 store.patch(now, "q", **change)
         elif what < 0.88:
-            store.put(now, chance.choice(("q", "q-dlq")), _max_claim_count=1, _dead_letter_queue="q-dlq") if (
-                chance.random() < 0.5 and "q" in store.policies and "q-dlq" in store.policies
-            ) else None
-        elif what < 0.885:
+            queue = "q" if usual else chance.choice(("q", "q-dlq"))
+            if chance.random() < 0.5 and "q" in store.policies and "q-dlq" in store.policies:
+                store.put(now, queue, _max_claim_count=lowest, _dead_letter_queue="q-dlq")
+        elif what < 0.885 and not usual:
             store.purge(now, chance.choice(("q", "q-dlq")))
         elif what < 0.888 and chance.random() < 0.3:
             queue = chance.choice(("q", "q-dlq"))

@@ -12,15 +12,23 @@ from pyspark.sql import functions as F
 
 from deadletter import steps, tables
 from deadletter.gold.at_risk import OPEN, receivable, waiting
+from deadletter.gold.collateral import collateral
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import each
+from deadletter.gold.health import queue_health
+from deadletter.gold.healthy import sampled
+from deadletter.gold.profile import queue_profile
 from deadletter.gold.status import message_status
+from deadletter.gold.survival import delivery_survival
+from deadletter.gold.uneventful import split
+from deadletter.gold.zaqar import counting_attempts, place, replayed_queues, with_first_granted
 from deadletter.lake import Lake
 from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import DOCUMENT, MONGODB, REDIS, STORES
 from tests.models import pulsar, rabbitmq, zaqar
 from tests.models.clock import SECOND, START, iso
+from tests.pipelines.comparing import assert_same_rows
 from tests.pipelines.conftest import quiet
 
 SEED = int(os.environ.get("DEADLETTER_SEED", "4"))
@@ -146,7 +154,7 @@ def test_payloads_of_first_and_second_deaths(lake, histories):
 
 @pytest.mark.parametrize("habits", [REDIS, MONGODB], ids=lambda habits: habits.name)
 def test_dead_letters_with_a_stores_habits(lake, histories, habits):
-    dead = all_deaths(facts_until(lake, histories.end), habits, lake.stage, ["zaqar"])
+    dead = all_deaths(split(facts_at(lake, time(histories.end)), 1, lake.stage), habits, lake.stage, ["zaqar"])
     assert_same_deaths(dead_rows(dead), histories.at_end, habits.name)
 
 
@@ -236,6 +244,36 @@ def test_survival_and_health(lake, histories):
     rows = hours.groupBy("tenant", "queue").agg(*[F.sum(name).alias(name) for name in names]).collect()
     have = {(r["tenant"], r["queue"], name): r[name] for r in rows for name in names if r[name]}
     assert have == {key: count for key, count in health.items() if count}
+
+
+def first_granted(facts):
+    """The place of the first message that each attempt was granted, of those that can move one."""
+    state = facts.state.where("system = 'zaqar'").withColumn("place", place(F.col("posted")))
+    queues = replayed_queues(facts.policies)
+    attempts = with_first_granted(counting_attempts(facts, queues, queues, REDIS), facts, state)
+    return attempts.select("tenant", "queue", "event_id", "first_granted").where("first_granted IS NOT NULL")
+
+
+def test_the_uneventful_are_counted_as_they_would_be_judged(lake, histories):
+    """What is derived with the uneventful messages counted is what is derived of every message."""
+    sample, dead = 5, lake.read(tables.DEAD_LETTERS)
+    whole = facts_until(lake, histories.end)
+    counted = split(facts_at(lake, time(histories.end)), sample, lake.stage)
+    left_out = whole.state.count() - counted.state.count()
+    assert left_out == counted.uneventful.agg(F.sum("messages")).first()[0] > 500
+    derived = {
+        "first granted": first_granted,
+        "health": lambda facts: queue_health(facts, dead, DOCUMENT),
+        "survival": lambda facts: delivery_survival(facts, dead),
+        "people": lambda facts: queue_profile(facts, lake.read(tables.HEALTHY_SAMPLE).limit(0)),
+        "sample": lambda facts: sampled(facts, dead, sample).drop("facts"),
+        "collateral": lambda facts: collateral(facts, dead),
+        "discrepancies": lambda facts: discrepancies(facts, dead, DOCUMENT),
+    }
+    for what, derive in derived.items():
+        rows = lake.stage(derive(counted))
+        assert_same_rows(derive(whole), rows, what)
+        assert not rows.isEmpty(), what
 
 
 def test_no_death_by_a_classic_limit_is_denied(lake):

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.patterns.deviation import ALIKE, HEALTHY
-from deadletter.tables import MESSAGE_KEY
+from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 MOST_NAMED = 10
 """Poison messages and patterns that are named for one victim."""
@@ -61,13 +61,17 @@ def collateral(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 
 def _claimed(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Every claim of every message until its death: the message's key, ``claim_id``, ``healthy`` (true for a
-    message that did not die), ``faulty``, ``pattern_id``."""
+    message that did not die), ``faulty``, ``pattern_id``. Uneventful messages are not told by their ids."""
     grants = facts.state.select(*MESSAGE_KEY, F.explode("deliveries").alias("delivery")).select(
         *MESSAGE_KEY, "delivery.claim_id", "delivery.time"
     )
     joined = grants.where("claim_id IS NOT NULL").join(dead, list(MESSAGE_KEY), "left")
     until = joined.where("dead_lettered_at IS NULL OR time <= dead_lettered_at")
-    return until.withColumn("healthy", F.coalesce("healthy", F.lit(True))).drop("time")
+    claimed = until.withColumn("healthy", F.coalesce("healthy", F.lit(True))).drop("time")
+    if facts.uneventful is None:
+        return claimed
+    others = facts.uneventful.where("claim_id IS NOT NULL").withColumn("healthy", F.lit(True))
+    return claimed.unionByName(others.select(*QUEUE_KEY, "claim_id", "healthy"), allowMissingColumns=True)
 
 
 def _distinct(name: str) -> Column:

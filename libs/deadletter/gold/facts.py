@@ -23,7 +23,10 @@ class SilverFacts:
     """The silver tables, without what happened after ``as_of``.
 
     ``state``, ``claims`` and ``attempts`` have their tables' columns; ``policies`` is one row a queue with its
-    history, see :func:`deadletter.rules.policy.histories`.
+    history, see :func:`deadletter.rules.policy.histories`. ``uneventful`` messages are not in ``state`` but
+    :func:`~deadletter.gold.uneventful.counted`, and ``sample`` are the first of them in each queue, see
+    :func:`~deadletter.gold.healthy.first_of_each`; both are ``None`` in facts
+    that were not :func:`~deadletter.gold.uneventful.split`.
     """
 
     state: DataFrame
@@ -31,6 +34,8 @@ class SilverFacts:
     attempts: DataFrame
     policies: DataFrame
     as_of: datetime
+    uneventful: DataFrame | None = None
+    sample: DataFrame | None = None
 
     def posts(self) -> DataFrame:
         """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""

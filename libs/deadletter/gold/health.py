@@ -36,7 +36,11 @@ def queue_health(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) ->
         _moments("delayed", _delayed(facts), F.col("posted.time")),
         _moments("expired_unseen", _expired_unseen(facts, deaths, habits), F.col("expires")),
     ]
-    counts = [F.count_if(F.col("what") == name).alias(name) for name in MEASURES]
+    if facts.uneventful is not None:
+        times = {"posted": "post.time", "claimed": "claimed_at", "settled": "settled_hour"}
+        many = F.col("messages")
+        moments += [_moments(what, facts.uneventful, F.col(time), many) for what, time in times.items()]
+    counts = [F.sum(F.when(F.col("what") == name, F.col("n")).otherwise(0)).alias(name) for name in MEASURES]
     return (
         reduce(DataFrame.unionByName, moments)
         .where("time IS NOT NULL")
@@ -46,8 +50,9 @@ def queue_health(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) ->
     )
 
 
-def _moments(what: str, rows: DataFrame, time: Column) -> DataFrame:
-    return rows.select(*QUEUE_KEY, F.lit(what).alias("what"), time.alias("time"))
+def _moments(what: str, rows: DataFrame, time: Column, messages: Column | None = None) -> DataFrame:
+    n = F.lit(1) if messages is None else messages
+    return rows.select(*QUEUE_KEY, F.lit(what).alias("what"), time.alias("time"), n.cast("bigint").alias("n"))
 
 
 def _delayed(facts: SilverFacts) -> DataFrame:

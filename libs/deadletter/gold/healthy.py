@@ -39,17 +39,25 @@ def sampled(
     Healthy is what was settled, on RabbitMQ, whose acknowledgements are rarely seen, what was delivered; and neither
     died in the queue nor lies in it as a dead letter. ``dead`` are rows of ``gold.dead_letters``.
     """
-    rank = F.row_number().over(Window.partitionBy(*QUEUE).orderBy(F.xxhash64("message_id"), "message_id"))
-    chosen = (
-        _delivered(facts)
-        .join(_lies_dead(dead), list(_MESSAGE), "left_anti")
-        .withColumn("rank", rank)
-        .where(F.col("rank") <= sample)
-    )
+    delivered = _delivered(facts)
+    if facts.sample is not None:
+        delivered = delivered.unionByName(facts.sample)
+    chosen = first_of_each(delivered.join(_lies_dead(dead), list(_MESSAGE), "left_anti"), sample)
     chosen = placed(chosen, F.col("post")).select(*_PLACED, "payload_day")
     if former is None:
         return chosen.withColumn("facts", F.lit(None).cast(tables.SAID))
     return chosen.join(former.select(*_PLACED, "facts"), list(_PLACED), "left")
+
+
+def first_of_each(messages: DataFrame, sample: int) -> DataFrame:
+    """Up to ``sample`` messages of each queue, those whose ids have the lowest hashes."""
+    rank = F.row_number().over(Window.partitionBy(*QUEUE).orderBy(F.xxhash64("message_id"), "message_id"))
+    return messages.withColumn("rank", rank).where(F.col("rank") <= sample).drop("rank")
+
+
+def with_its_post(messages: DataFrame) -> DataFrame:
+    """The keys of rows of ``silver.message_state``, no subscription's, with the ``post``, where the payload is."""
+    return messages.select(*_MESSAGE, F.struct("posted.time", "posted.event_id", "posted.position").alias("post"))
 
 
 def healthy_sample(chosen: DataFrame, found: DataFrame) -> DataFrame:
@@ -71,9 +79,8 @@ def _delivered(facts: SilverFacts) -> DataFrame:
     """Each message that was posted and delivered, with its ``post``. On Pulsar the topic's row has the post and a
     subscription's the acknowledgement."""
     well = F.expr("settled IS NOT NULL OR (system = 'rabbitmq' AND size(deliveries) > 0)")
-    post = F.struct("posted.time", "posted.event_id", "posted.position").alias("post")
     posted = facts.state.where("posted IS NOT NULL")
     one_row = posted.where((F.col("system") != "pulsar") & well)
     acknowledged = facts.state.where((F.col("system") == "pulsar") & well).select(*_MESSAGE)
     topics = posted.where("system = 'pulsar'").join(acknowledged, list(_MESSAGE), "left_semi")
-    return one_row.select(*_MESSAGE, post).unionByName(topics.select(*_MESSAGE, post))
+    return with_its_post(one_row).unionByName(with_its_post(topics))

@@ -64,8 +64,10 @@ def _of_people(facts: SilverFacts) -> DataFrame:
     pair = (last_consumer(F.col("deliveries")).alias("consumer"), F.col("post.producer").alias("producer"))
     # counted first: a queue has few of them, and what takes an array apart is not compiled
     pairs = delivered.select(*QUEUE_KEY, *pair).groupBy(*QUEUE_KEY, "consumer", "producer")
-    told = pairs.agg(F.count("*").alias("n")).select(
-        *QUEUE_KEY, "n", F.explode(people(F.col("consumer"), F.col("producer"))).alias("trait")
-    )
+    counts = pairs.agg(F.count("*").alias("n"))
+    if facts.uneventful is not None:
+        once = facts.uneventful.where("claimed_at IS NOT NULL").groupBy(*QUEUE_KEY, "consumer", "producer")
+        counts = counts.unionByName(once.agg(F.sum("messages").alias("n")))
+    told = counts.select(*QUEUE_KEY, "n", F.explode(people(F.col("consumer"), F.col("producer"))).alias("trait"))
     named = told.select(*QUEUE_KEY, "n", "trait.*", F.lit("").alias("name"))
     return named.groupBy(*QUEUE_KEY, "what", "name", "value").agg(F.sum("n").alias("messages"))

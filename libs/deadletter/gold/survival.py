@@ -34,13 +34,14 @@ def outcomes(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 def delivery_survival(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Rows of ``gold.delivery_survival``. RabbitMQ tells no acknowledgement: a message there ends ``unknown``
     (censored) unless it died, or a consumer wrote down what it did."""
-    exits = (
-        outcomes(facts, dead)
-        .groupBy(*QUEUE_KEY, "deliveries")
-        .agg(
-            F.count("*").alias("messages"),
-            *[F.count_if(F.col("outcome") == name).alias(name) for name in OUTCOMES],
-        )
+    ends = outcomes(facts, dead).select(*QUEUE_KEY, "deliveries", "outcome", F.lit(1).cast("bigint").alias("messages"))
+    if facts.uneventful is not None:
+        once = {"deliveries": F.lit(1).cast("bigint"), "outcome": F.lit("settled")}
+        ends = ends.unionByName(facts.uneventful.where("claimed_at IS NOT NULL").withColumns(once).select(ends.columns))
+    with_outcome = [F.when(F.col("outcome") == name, F.col("messages")).otherwise(F.lit(0)) for name in OUTCOMES]
+    exits = ends.groupBy(*QUEUE_KEY, "deliveries").agg(
+        F.sum("messages").alias("messages"),
+        *[F.sum(many).alias(name) for name, many in zip(OUTCOMES, with_outcome, strict=True)],
     )
     at = F.col("delivery") == F.col("deliveries")
     return (

@@ -249,9 +249,12 @@ def counting_attempts(
 def with_first_granted(attempts: DataFrame, facts: SilverFacts, state: DataFrame) -> DataFrame:
     """:func:`counting_attempts` as :data:`zaqar_replay.ATTEMPT_INPUT`, with the place of the first message that each
     was granted and with what became of its claim."""
+    granted = state.select(*_QUEUE, "place", F.explode("deliveries.event_id").alias("event_id"))
+    if facts.uneventful is not None:
+        once = facts.uneventful.where("event_id IS NOT NULL").withColumn("place", place(F.col("post")))
+        granted = granted.unionByName(once.select(granted.columns))
     first = (
-        state.select(*_QUEUE, "place", F.explode("deliveries.event_id").alias("event_id"))
-        .join(attempts.where("granted > 0").select(*_QUEUE, "event_id"), [*_QUEUE, "event_id"], "left_semi")
+        granted.join(attempts.where("granted > 0").select(*_QUEUE, "event_id"), [*_QUEUE, "event_id"], "left_semi")
         .groupBy(*_QUEUE, "event_id")
         .agg(F.min("place").alias("first_granted"))
     )

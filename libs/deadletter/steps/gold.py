@@ -18,7 +18,7 @@ from deadletter.gold.collateral import collateral
 from deadletter.gold.dead_letters import all_deaths, dead_letters, lying, placed_deaths
 from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
-from deadletter.gold.facts import SilverFacts, each
+from deadletter.gold.facts import SilverFacts
 from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_sample, sampled
 from deadletter.gold.identity import SAID_BY, decided, with_pattern
@@ -28,6 +28,7 @@ from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
 from deadletter.gold.survival import delivery_survival
+from deadletter.gold.uneventful import split
 from deadletter.lake import Lake, Progress
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
@@ -139,7 +140,7 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     if scope.is_wide:  # however few events are new
         tune(lake.spark, lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
-    facts = each(facts_at(lake, run.as_of, scope), lake.stage)
+    facts = split(facts_at(lake, run.as_of, scope), run.sample, lake.stage)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
     if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
         raise ReachesFurther("a dead letter went where none went before")

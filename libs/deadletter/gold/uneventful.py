@@ -1,0 +1,108 @@
+"""Messages that no rule has a word on: claimed once at most, and settled. Most are, and they are counted, not judged.
+
+Only Zaqar's: RabbitMQ's acknowledgements are not observable, and on Pulsar a message's post and its acknowledgement are
+in two rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.gold.facts import SilverFacts
+from deadletter.gold.healthy import first_of_each, with_its_post
+from deadletter.parallel import together
+from deadletter.rules import zaqar as rules
+from deadletter.rules.policy import is_purge, targets
+from deadletter.staging import Stage
+from deadletter.tables import QUEUE_KEY
+
+_QUEUE = ["tenant", "queue"]
+UNEVENTFUL = (
+    "system = 'zaqar' AND posted IS NOT NULL AND settled IS NOT NULL AND size(deliveries) <= 1"
+    " AND size(failures) = 0 AND size(deaths) = 0"
+)
+
+
+def split(facts: SilverFacts, sample: int, stage: Stage) -> SilverFacts:
+    """The same facts, every frame staged, with the uneventful messages :func:`counted` and no longer in ``state``; so
+    many of each queue are kept as its ``sample``."""
+    policies, claims, attempts = together(partial(stage, df) for df in (facts.policies, facts.claims, facts.attempts))
+    marked = _marked(facts.state, stage(ruled(policies)))
+    uneventful = marked.where("uneventful")
+    state, counts, first = together(
+        partial(stage, df)
+        for df in (
+            marked.where("NOT uneventful").select(*facts.state.columns),
+            counted(uneventful),
+            first_of_each(with_its_post(uneventful), sample),
+        )
+    )
+    return replace(
+        facts, state=state, claims=claims, attempts=attempts, policies=policies, uneventful=counts, sample=first
+    )
+
+
+def ruled(policies: DataFrame) -> DataFrame:
+    """``tenant, queue`` of the Zaqar queues where a rule has a word on each message; ``policies`` as
+    :func:`deadletter.rules.policy.histories`.
+
+    There even an only claim can be one too many, or come too early; a purge may have met the message; or messages come
+    from another queue or go to one where they can die again, with the id and the claims that they have.
+
+    >>> def policy(queue, limit=None, target=None, delay=0, kind="declared"):
+    ...     terms = {"max_deliveries": limit, "dead_letter_queue": target, "default_delay": delay, "kind": kind}
+    ...     return ("zaqar", "p", queue, [terms])
+    >>> rows = [policy("usual", 3, "dead"), policy("dead"), policy("off", None, "dead"), policy("once", 1, "dead"),
+    ...         policy("late", delay=5), policy("purged", kind="purged"), policy("a", 3, "b"), policy("b", 3, "c")]
+    >>> step = "max_deliveries bigint, dead_letter_queue string, default_delay bigint, kind string"
+    >>> df = spark.createDataFrame(rows, f"system string, tenant string, queue string, policies array<struct<{step}>>")
+    >>> sorted(row["queue"] for row in ruled(df).collect())
+    ['a', 'b', 'c', 'dead', 'late', 'once', 'purged']
+    """
+    queues = policies.where("system = 'zaqar'")
+    own = (
+        F.exists("policies", is_purge)
+        | F.exists("policies", lambda policy: F.coalesce(policy["default_delay"] > 0, F.lit(False)))
+        | F.coalesce(rules.lowest_limit(F.col("policies")) < 2, F.lit(False))
+    )
+    ways = queues.select(*_QUEUE, F.explode(targets(F.col("policies"))).alias("target")).where("target IS NOT NULL")
+    limited = queues.where(rules.lowest_limit(F.col("policies")).isNotNull())
+    again = ways.join(limited.select("tenant", F.col("queue").alias("target")), ["tenant", "target"], "left_semi")
+    named = ways.select("tenant", F.col("target").alias("queue"))
+    return queues.where(own).select(*_QUEUE).unionByName(named).unionByName(again.select(*_QUEUE)).distinct()
+
+
+def _marked(state: DataFrame, ruled_queues: DataFrame) -> DataFrame:
+    """The rows of ``silver.message_state`` with ``uneventful``: whether no rule has a word on them."""
+    here = F.broadcast(ruled_queues.withColumn("ruled", F.lit(True)))
+    marked = state.join(here, _QUEUE, "left")
+    return marked.withColumn("uneventful", F.coalesce(F.expr(UNEVENTFUL) & F.col("ruled").isNull(), F.lit(False)))
+
+
+def counted(uneventful: DataFrame) -> DataFrame:
+    """How many ``messages`` came with one ``post``, by one ``producer``, were granted by one claim (``claimed_at``,
+    ``event_id``, ``claim_id``, ``consumer``; null for those that never were) and were settled in one ``settled_hour``.
+
+    ``post`` is ``struct<time, event_id, position>``, with the position of the first of them.
+    """
+    claim = F.get("deliveries", F.lit(0))
+    told = {
+        "time": F.col("posted.time"),
+        "post_event_id": F.col("posted.event_id"),
+        "producer": F.col("posted.producer"),
+        "claimed_at": claim["time"],
+        "event_id": claim["event_id"],
+        "claim_id": claim["claim_id"],
+        "consumer": claim["consumer"],
+        "settled_hour": F.date_trunc("hour", "settled.time"),
+    }
+    flat = uneventful.select(
+        *QUEUE_KEY, *[value.alias(name) for name, value in told.items()], F.col("posted.position").alias("position")
+    )
+    counts = flat.groupBy(*QUEUE_KEY, *told).agg(F.count("*").alias("messages"), F.min("position").alias("position"))
+    post = F.struct("time", F.col("post_event_id").alias("event_id"), "position")
+    return counts.withColumn("post", post).drop("time", "post_event_id", "position")
