@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -70,7 +70,8 @@ class SilverFacts:
 
     def systems(self) -> list[str]:
         """The brokers that any message is of."""
-        return [row["system"] for row in self.state.select("system").distinct().collect()]
+        frames = [df.select("system") for df in (self.state, self.uneventful) if df is not None]
+        return [row["system"] for row in reduce(DataFrame.unionByName, frames).distinct().collect()]
 
 
 def until(

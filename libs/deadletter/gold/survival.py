@@ -38,10 +38,9 @@ def delivery_survival(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     if facts.uneventful is not None:
         once = {"deliveries": F.lit(1).cast("bigint"), "outcome": F.lit("settled")}
         ends = ends.unionByName(facts.uneventful.where("claimed_at IS NOT NULL").withColumns(once).select(ends.columns))
-    with_outcome = [F.when(F.col("outcome") == name, F.col("messages")).otherwise(F.lit(0)) for name in OUTCOMES]
     exits = ends.groupBy(*QUEUE_KEY, "deliveries").agg(
         F.sum("messages").alias("messages"),
-        *[F.sum(many).alias(name) for name, many in zip(OUTCOMES, with_outcome, strict=True)],
+        *[F.sum(F.when(F.col("outcome") == end, F.col("messages")).otherwise(F.lit(0))).alias(end) for end in OUTCOMES],
     )
     at = F.col("delivery") == F.col("deliveries")
     return (

@@ -7,13 +7,14 @@ in two rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.healthy import first_of_each, with_its_post
+from deadletter.gold.zaqar import replayed_queues
 from deadletter.parallel import together
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import is_purge, targets
@@ -21,10 +22,8 @@ from deadletter.staging import Stage
 from deadletter.tables import QUEUE_KEY
 
 _QUEUE = ["tenant", "queue"]
-UNEVENTFUL = (
-    "system = 'zaqar' AND posted IS NOT NULL AND settled IS NOT NULL AND size(deliveries) <= 1"
-    " AND size(failures) = 0 AND size(deaths) = 0"
-)
+UNEVENTFUL = "system = 'zaqar' AND posted IS NOT NULL AND settled IS NOT NULL AND size(deliveries) <= 1"
+"""Nobody tells a failure or a death of a Zaqar message."""
 
 
 def split(facts: SilverFacts, sample: int, stage: Stage) -> SilverFacts:
@@ -47,11 +46,12 @@ def split(facts: SilverFacts, sample: int, stage: Stage) -> SilverFacts:
 
 
 def ruled(policies: DataFrame) -> DataFrame:
-    """``tenant, queue`` of the Zaqar queues where a rule has a word on each message; ``policies`` as
-    :func:`deadletter.rules.policy.histories`.
+    """``tenant, queue`` of the Zaqar queues where a rule has a word on each message; ``queue`` is null where all of a
+    project are. ``policies`` as :func:`deadletter.rules.policy.histories`.
 
     There even an only claim can be one too many, or come too early; a purge may have met the message; or messages come
-    from another queue or go to one where they can die again, with the id and the claims that they have.
+    from another queue or go to one where they can die again, with the id and the claims that they have. All of a
+    project are where it is replayed as a whole: any claim of a message counts then, whichever queue it is told of.
 
     >>> def policy(queue, limit=None, target=None, delay=0, kind="declared"):
     ...     terms = {"max_deliveries": limit, "dead_letter_queue": target, "default_delay": delay, "kind": kind}
@@ -60,8 +60,10 @@ def ruled(policies: DataFrame) -> DataFrame:
     ...         policy("late", delay=5), policy("purged", kind="purged"), policy("a", 3, "b"), policy("b", 3, "c")]
     >>> step = "max_deliveries bigint, dead_letter_queue string, default_delay bigint, kind string"
     >>> df = spark.createDataFrame(rows, f"system string, tenant string, queue string, policies array<struct<{step}>>")
-    >>> sorted(row["queue"] for row in ruled(df).collect())
-    ['a', 'b', 'c', 'dead', 'late', 'once', 'purged']
+    >>> sorted(row["queue"] for row in ruled(df.where("queue NOT IN ('a', 'b')")).collect())
+    ['dead', 'late', 'once', 'purged']
+    >>> sorted(str(row["queue"]) for row in ruled(df.where("queue IN ('a', 'b')")).collect())
+    ['None', 'a', 'b', 'c']
     """
     queues = policies.where("system = 'zaqar'")
     own = (
@@ -73,14 +75,18 @@ def ruled(policies: DataFrame) -> DataFrame:
     limited = queues.where(rules.lowest_limit(F.col("policies")).isNotNull())
     again = ways.join(limited.select("tenant", F.col("queue").alias("target")), ["tenant", "target"], "left_semi")
     named = ways.select("tenant", F.col("target").alias("queue"))
-    return queues.where(own).select(*_QUEUE).unionByName(named).unionByName(again.select(*_QUEUE)).distinct()
+    whole = replayed_queues(policies).where("scope = ''").select("tenant", F.lit(None).cast("string").alias("queue"))
+    found = [queues.where(own).select(*_QUEUE), again.select(*_QUEUE), named, whole]
+    return reduce(DataFrame.unionByName, found).distinct()
 
 
 def _marked(state: DataFrame, ruled_queues: DataFrame) -> DataFrame:
     """The rows of ``silver.message_state`` with ``uneventful``: whether no rule has a word on them."""
-    here = F.broadcast(ruled_queues.withColumn("ruled", F.lit(True)))
-    marked = state.join(here, _QUEUE, "left")
-    return marked.withColumn("uneventful", F.coalesce(F.expr(UNEVENTFUL) & F.col("ruled").isNull(), F.lit(False)))
+    here = ruled_queues.where("queue IS NOT NULL").withColumn("ruled", F.lit(True))
+    everywhere = ruled_queues.where("queue IS NULL").select("tenant", F.lit(True).alias("whole"))
+    marked = state.join(F.broadcast(here), _QUEUE, "left").join(F.broadcast(everywhere), "tenant", "left")
+    free = F.coalesce("ruled", "whole").isNull()
+    return marked.withColumn("uneventful", F.coalesce(F.expr(UNEVENTFUL) & free, F.lit(False)))
 
 
 def counted(uneventful: DataFrame) -> DataFrame:

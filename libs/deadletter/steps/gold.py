@@ -155,6 +155,7 @@ def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Tab
     gold = {table: rows for table, rows in derived.items() if table.layer == "gold"}
     whole = {table: rows for table, rows in gold.items() if table in WHOLE}
     here = {table: rows for table, rows in gold.items() if table not in WHOLE}
+    # those of the messages that are judged: the dead are among them
     read_here = {table.full_name: rows for table, rows in gold.items()} | {tables.MESSAGE_STATE.full_name: facts.state}
     dead = {tables.DEAD_LETTERS.full_name: run.with_others(derived[tables.DEAD_LETTERS], tables.DEAD_LETTERS)}
     together([partial(judge, gate, here, read_here), partial(judge, gate, whole, read_here | dead)])
