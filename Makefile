@@ -35,12 +35,12 @@ demo: setup ## Run the main job on the bundled captures and write the report
 # side by side: one session seldom has work for two cores
 test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
 	@mkdir -p build; $(OVER_CONNECT) $(wordlist 1,2,$(ON_CONNECT)) -k "not in_flight" > build/connect.log 2>&1 & connect=$$!; \
-	$(BIN)/pytest libs tests/unit > build/few-rows.log 2>&1 & few=$$!; \
-	trap "kill $$connect $$few" INT TERM; \
-	$(BIN)/pytest tests --ignore=tests/unit; whole=$$?; \
-	wait $$few; few=$$?; echo "Of few rows:"; cat build/few-rows.log; \
+	$(BIN)/pytest libs tests/unit tests/properties > build/parts.log 2>&1 & parts=$$!; \
+	trap "kill $$connect $$parts" INT TERM; \
+	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/properties; whole=$$?; \
+	wait $$parts; parts=$$?; echo "Parts and properties:"; cat build/parts.log; \
 	wait $$connect; connect=$$?; echo "Over Spark Connect:"; cat build/connect.log; \
-	exit $$((whole ? whole : few ? few : connect))
+	exit $$((whole ? whole : parts ? parts : connect))
 
 soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=25
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
