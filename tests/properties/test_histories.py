@@ -97,7 +97,7 @@ def time(micros):
 
 
 def facts_until(lake, at):
-    """Staged, as a run does."""
+    """Staged, and every message is judged."""
     return each(facts_at(lake, time(at)), lake.stage)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial, reduce
@@ -25,8 +26,8 @@ class SilverFacts:
     ``state``, ``claims`` and ``attempts`` have their tables' columns; ``policies`` is one row a queue with its
     history, see :func:`deadletter.rules.policy.histories`. ``uneventful`` messages are not in ``state`` but
     :func:`~deadletter.gold.uneventful.counted`, and ``sample`` are the first of them in each queue, see
-    :func:`~deadletter.gold.healthy.first_of_each`; both are ``None`` in facts
-    that were not :func:`~deadletter.gold.uneventful.split`.
+    :func:`~deadletter.gold.healthy.first_of_each`; both are ``None`` in facts that were not
+    :func:`~deadletter.gold.uneventful.split`.
     """
 
     state: DataFrame
@@ -151,7 +152,7 @@ def _where_touched(column: str, changed: Column) -> Column:
     return F.when(F.col("touched"), changed).otherwise(F.col(column))
 
 
-def each(facts: SilverFacts, stage: Stage) -> SilverFacts:
-    """The same facts with every frame staged, several at a time."""
-    staged = together(partial(stage, getattr(facts, name)) for name in FRAMES)
-    return replace(facts, **dict(zip(FRAMES, staged, strict=True)))
+def each(facts: SilverFacts, stage: Stage, frames: Sequence[str] = FRAMES) -> SilverFacts:
+    """The same facts with each of the ``frames`` staged, several at a time."""
+    staged = together(partial(stage, getattr(facts, name)) for name in frames)
+    return replace(facts, **dict(zip(frames, staged, strict=True)))

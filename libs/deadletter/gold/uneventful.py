@@ -7,15 +7,14 @@ in two rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.healthy import first_of_each, with_its_post
 from deadletter.gold.zaqar import replayed_queues
-from deadletter.parallel import together
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import is_purge, targets
 from deadletter.staging import Stage
@@ -29,20 +28,15 @@ UNEVENTFUL = "system = 'zaqar' AND posted IS NOT NULL AND settled IS NOT NULL AN
 def split(facts: SilverFacts, sample: int, stage: Stage) -> SilverFacts:
     """The same facts, every frame staged, with the uneventful messages :func:`counted` and no longer in ``state``; so
     many of each queue are kept as its ``sample``."""
-    policies, claims, attempts = together(partial(stage, df) for df in (facts.policies, facts.claims, facts.attempts))
-    marked = _marked(facts.state, stage(ruled(policies)))
+    staged = each(facts, stage, ("policies", "claims", "attempts"))
+    marked = _marked(facts.state, stage(ruled(staged.policies)))
     uneventful = marked.where("uneventful")
-    state, counts, first = together(
-        partial(stage, df)
-        for df in (
-            marked.where("NOT uneventful").select(*facts.state.columns),
-            counted(uneventful),
-            first_of_each(with_its_post(uneventful), sample),
-        )
-    )
-    return replace(
-        facts, state=state, claims=claims, attempts=attempts, policies=policies, uneventful=counts, sample=first
-    )
+    apart = {
+        "state": marked.where("NOT uneventful").select(*facts.state.columns),
+        "uneventful": counted(uneventful),
+        "sample": first_of_each(with_its_post(uneventful), sample),
+    }
+    return each(replace(staged, **apart), stage, tuple(apart))
 
 
 def ruled(policies: DataFrame) -> DataFrame:
