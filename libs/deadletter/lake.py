@@ -26,11 +26,11 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import BusyError, DeadletterError, SchemaError, UsageError, first_line, storage_fault
 from deadletter.parallel import together
-from deadletter.session import held_rows
+from deadletter.session import held_rows, tune
 from deadletter.sqltext import sql_string
 from deadletter.staging import held
 from deadletter.statements import create_statement, merge_statement, revise_statement
-from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, Table, conform
+from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, QUEUE_EVENTS, Table, conform
 from deadletter.times import from_micros
 
 CATALOG_PREFIX = "catalog:"
@@ -99,6 +99,15 @@ class Lake:
         """Where the table is, as readers and writers take it: its full name, or its folder."""
         name = (table.layer, table.name)
         return ".".join((f"`{self.catalog}`", *name)) if self.catalog else "/".join((self.folder, *name))
+
+    def tune(self, new_bytes: int = 0) -> None:
+        """Set the session up for a batch of so many bytes, or for a question, see :func:`deadletter.session.tune`."""
+        # all files that are there: asking Delta for those that count takes a hundred times as long
+        events = 0
+        for file in [] if self.catalog else Path(self._place(QUEUE_EVENTS)).rglob("*.parquet"):
+            with contextlib.suppress(FileNotFoundError):  # another command tidies
+                events += file.stat().st_size
+        tune(self.spark, new_bytes, events)
 
     def exists(self, table: Table) -> bool:
         """Whether the table has been created."""
@@ -224,9 +233,12 @@ class Lake:
     def replace(self, df: DataFrame, table: Table, where: str = "true") -> None:
         """Put ``df`` in the place of the rows that match the SQL predicate ``where``, in one commit.
 
-        No commit is made where these rows are there already, as far as they are few. ``df`` is read twice.
+        No commit is made where these rows are there already, as far as they are few. ``df`` is read twice. All its
+        rows have to match, or none is written.
         """
-        rows, unwritten = conform(df, table), self.version(table) == 0
+        fault = f"a row that {table.full_name} gets is none of those that are replaced: report it"
+        rows = conform(df, table).where(f"({where}) OR raise_error({sql_string(fault)}) IS NULL")
+        unwritten = self.version(table) == 0
         wanted = few_rows(rows)
         if wanted is not None and wanted == (Counter() if unwritten else few_rows(self.read(table).where(where))):
             return

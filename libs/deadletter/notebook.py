@@ -40,7 +40,9 @@ def open_lake(root: str) -> Lake:
     """The lake at ``root``, a folder or ``catalog:NAME``, in the session that runs."""
     if not root:
         raise UsageError("no lake: fill in the widget 'lake', or set DEADLETTER_LAKE to a folder or catalog:NAME")
-    return Lake(get_spark(), root)
+    lake = Lake(get_spark(), root)
+    lake.tune()
+    return lake
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ LOCAL = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # VACUUM lists a table's folders in so many tasks however few they are: 10,000 by default, half a minute a table
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    # Lake.replace looks itself: Delta would compare each row with every queue's name in turn
+    "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # every source of a merge is staged before, so it is the same each time it is read
     "spark.databricks.delta.merge.materializeSource": "none",
     # Spark makes this folder, where nothing is ever put: one that is there already, not one where the user stands
@@ -69,7 +71,10 @@ QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
 """Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.warmup`: Spark starts in half the time."""
 TINY_BATCH = 4 << 20
-"""Bytes of events, as bronze holds them, up to which compiling a query costs more than interpreting it."""
+"""Bytes of events, as bronze holds them, up to which a batch's rows are few enough to be held in memory."""
+SMALL_LAKE = 64 << 20
+"""Bytes of all events in bronze up to which compiling a tiny batch's queries costs more than interpreting them. In a
+larger lake they read many rows of others to find theirs."""
 SMALL_BATCH = 32 << 20
 """Bytes of events, as bronze holds them, up to which planning a query again costs more than the work."""
 HELD_ROWS = "spark.deadletter.heldRows"
@@ -98,13 +103,12 @@ SMALL = COMPILED | {
     "parquet.enable.dictionary": "true",
 }
 TINY = SMALL | {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     # one task for rows that are held
     "spark.sql.leafNodeDefaultParallelism": "1",
     HELD_ROWS: "10000",
 }
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -142,7 +146,7 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
         "spark.driver.extraJavaOptions": java_options(quick),
         "spark.jars": ",".join(added),
     }
-    for key, value in (LOCAL | TINY | DELTA | started | dict([IN_UTC])).items():
+    for key, value in (LOCAL | TINY | INTERPRETED | DELTA | started | dict([IN_UTC])).items():
         builder = builder.config(key, value)
     if not remote:
         remember_lookups()
@@ -162,14 +166,17 @@ def java_options(quick: bool) -> str:
     return " ".join(filter(None, options))
 
 
-def tune(spark: SparkSession, new_bytes: int) -> None:
-    """Set what depends on the size of a batch: compiling queries, planning them again, and partitions.
+def tune(spark: SparkSession, new_bytes: int, lake_bytes: int = 0) -> None:
+    """Set what depends on the size of a batch, and of the lake that it comes to: compiling queries, planning them
+    again, and partitions.
 
     On Databricks the platform's own settings stay.
     """
     if on_databricks():
         return
     sizes = TINY if new_bytes <= TINY_BATCH else SMALL if new_bytes <= SMALL_BATCH else LARGE
+    if sizes is TINY and lake_bytes <= SMALL_LAKE:
+        sizes = TINY | INTERPRETED
     for key, value in sizes.items():
         spark.conf.set(key, value)
     for key in TINY.keys() - sizes.keys():

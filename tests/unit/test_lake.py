@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark.errors import PySparkException
 
 from deadletter import tables
 from deadletter.errors import DeadletterError, UsageError
@@ -60,6 +61,18 @@ def test_the_same_rows_again_are_no_commit(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("deadletter.lake.MOST_COMPARED", 0)
     assert replaced(rows(one), "queue = 'q'") == 1, "more rows than are compared are written"
     assert replaced(rows(), "queue = 'none'") == 0
+
+
+def test_rows_that_replace_others_are_written_only_if_all_match(spark, tmp_path):
+    lake = Lake(spark, str(tmp_path))
+    lake.create_missing([TABLE])
+    told = {"system": "zaqar", "tenant": "p", "event_id": "e", "time": NOON}
+    rows = [told | {"queue": queue} for queue in ("q", "other")]
+    both = spark.createDataFrame([[row.get(name) for name in TABLE.column_names] for row in rows], TABLE.ddl)
+    lake.replace(both, TABLE, "queue IN ('q', 'other')")
+    with pytest.raises(PySparkException, match="claim_attempts gets is none of those"):
+        lake.replace(both, TABLE, "queue = 'q'")
+    assert lake.version(TABLE) == 1
 
 
 def test_any_writer_tells_a_full_disk(tmp_path):

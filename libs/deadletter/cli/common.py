@@ -78,6 +78,7 @@ def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
     The command keeps it, to look whether another version made it when something fails.
     """
     lake = Lake(get_spark(quick, kafka), lake_root)
+    lake.tune()
     context = click.get_current_context(silent=True)
     if context:
         context.find_root().obj = lake

@@ -36,7 +36,6 @@ from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
-from deadletter.session import tune
 from deadletter.staging import held_if_few
 from deadletter.steps.due import WRITING, due, sources_of
 from deadletter.steps.quality import judge, stage_all
@@ -138,7 +137,7 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     lake, scope = run.lake, run.scope
     where = "" if scope.queues is None else f" in {len(scope.queues):,} of the queues"
     if scope.is_wide:  # however few events are new
-        tune(lake.spark, lake.size(tables.QUEUE_EVENTS))
+        lake.tune(lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
     facts = split(facts_at(lake, run.as_of, scope), run.sample, lake.stage)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
-from deadletter.session import tune
 from deadletter.silver.quarantine import DISCARDED, RELEASED, with_decisions
 from deadletter.steps import gold, silver
 from deadletter.steps.due import STALE
@@ -51,7 +50,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     stops it.
     """
     summary = Summary()
-    tune(lake.spark, lake.size(tables.QUARANTINE))
+    lake.tune(lake.size(tables.QUARANTINE))
     with gated(lake, tell) as gate:
         lake.create_missing()
         ids = lake.stage(chosen.select("event_id", "captured_at"))

@@ -9,7 +9,6 @@ from deadletter import sources, tables
 from deadletter.lake import Lake
 from deadletter.replay import chosen_habits
 from deadletter.rules.zaqar_store import Habits
-from deadletter.session import tune
 from deadletter.sources import Source
 from deadletter.steps import bronze, gold, silver
 from deadletter.steps.quality import gated
@@ -37,7 +36,7 @@ def run(
     """
     found = found or sources.find(landing)
     # looks at the sources, so what cannot be read is told before anything is made
-    tune(lake.spark, sum(source.size for source in found))
+    lake.tune(sum(source.size for source in found))
     summary = Summary()
     try:
         with gated(lake, tell) as gate:

@@ -19,7 +19,6 @@ from deadletter.lake import Lake, Progress
 from deadletter.parallel import together
 from deadletter.parsing import PARSER_VERSION, brokers
 from deadletter.parsing.facts import Facts
-from deadletter.session import tune
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
 from deadletter.silver.quarantine import best_copies, released
@@ -51,7 +50,7 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     version = lake.version(tables.QUEUE_EVENTS)
     # what the landing folder holds says little: most of it was read before
     new = lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version) if done else lake.size(tables.QUEUE_EVENTS)
-    tune(lake.spark, new)
+    lake.tune(new)
     events = _new_events(lake, done, version)
     if events is None:
         tell("silver: no new events")
