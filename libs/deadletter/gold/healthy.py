@@ -55,6 +55,24 @@ def first_of_each(messages: DataFrame, sample: int) -> DataFrame:
     return messages.withColumn("rank", rank).where(F.col("rank") <= sample).drop("rank")
 
 
+def likely_first(messages: DataFrame, of_queue: DataFrame, sample: int) -> DataFrame:
+    """The messages that are most likely :func:`first_of_each`, and some more: those with the lowest hashes of a queue.
+
+    ``of_queue`` says of each queue how many messages it has. Hashes are spread evenly, so of so many more than asked
+    for hardly ever too few are left: eight standard deviations.
+
+    >>> queue = ["'s' AS system", "'t' AS tenant", "'q' AS queue"]
+    >>> messages = spark.range(9000).selectExpr(*queue, "CAST(id AS string) AS message_id")
+    >>> lowest = likely_first(messages, spark.range(1).selectExpr(*queue, "9000 AS of_queue"), 100)
+    >>> lowest.count(), first_of_each(lowest, 100).exceptAll(first_of_each(messages, 100)).count()
+    (239, 0)
+    """
+    enough = sample + 8 * sample**0.5 + 64
+    place = F.xxhash64("message_id") / F.lit(2.0**64) + 0.5
+    lowest = messages.join(of_queue, list(QUEUE)).where(place * F.col("of_queue") <= enough)
+    return lowest.select(*messages.columns)
+
+
 def with_its_post(messages: DataFrame) -> DataFrame:
     """The keys of rows of ``silver.message_state``, no subscription's, with the ``post``, where the payload is."""
     return messages.select(*_MESSAGE, F.struct("posted.time", "posted.event_id", "posted.position").alias("post"))

@@ -22,6 +22,8 @@ MESSAGE_FACT = {
     "death": tables.DEATH,
 }
 """One fact about one message: its key, when it was created as far as the event tells, and what happened."""
+PARTS = ("posted", "delivery", "settled", "failure", "death")
+"""What can have happened."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,9 @@ class Facts:
     """What a batch of raw events says, one DataFrame a kind.
 
     ``events``: every parsed event with ``event_id, system, raw, source_file, captured_at, reasons, silent``;
-    ``messages``: rows of :data:`MESSAGE_FACT` with ``system``; ``claims``, ``attempts`` and ``policies`` have
-    the columns of their silver tables.
+    ``messages``: rows of :data:`MESSAGE_FACT` with ``system``, without those of :data:`PARTS` that none of their
+    brokers ever tells: to gather nothing of millions of messages takes its time, too; ``claims``, ``attempts`` and
+    ``policies`` have the columns of their silver tables.
     """
 
     events: DataFrame
@@ -42,7 +45,7 @@ class Facts:
     def union(self, other: Facts) -> Facts:
         """Return both brokers' facts together."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Facts(*[mine.unionByName(theirs) for mine, theirs in pairs])
+        return Facts(*[mine.unionByName(theirs, allowMissingColumns=True) for mine, theirs in pairs])
 
 
 def message_fact(**parts: str) -> str:
@@ -56,8 +59,10 @@ def message_fact(**parts: str) -> str:
 
 
 def message_columns(**parts: str) -> list[Column]:
-    """What :func:`message_fact` says, as columns: what reads one of them need not make the others."""
-    return [F.expr(value).alias(name) for name, value in _values(parts).items()]
+    """What :func:`message_fact` says, as columns: what reads one of them need not make the others. Of :data:`PARTS`
+    there are those that are named."""
+    untold = set(PARTS) - set(parts)
+    return [F.expr(value).alias(name) for name, value in _values(parts).items() if name not in untold]
 
 
 def _values(parts: dict[str, str]) -> dict[str, str]:

@@ -134,11 +134,13 @@ def parse(bronze: DataFrame) -> DataFrame:
     kind = F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END")
     events = events.withColumn("kind", kind).withColumns(_parts()).withColumns(_terms())
     told = {"reasons": reasons(RULES), "silent": F.expr(_SILENT)}
-    return events.withColumns(told).drop(*_SPENT)
+    return events.withColumns(told).withColumn("messages", F.expr(_KEPT)).drop(*_SPENT)
 
 
 _SPENT = ("query", "request_body", "response_body", "request", "response", "path")
 """What nothing asks for once its parts are read; most of an event's bytes."""
+_KEPT = "arrays_zip(messages.id, messages.age, messages.ttl, messages.delay)"
+"""What of the messages the facts are made of: their addresses are longer than all the rest."""
 _SILENT = "kind IS NULL OR (kind = 'post' AND coalesce(size(messages) = 0, false))"
 
 
@@ -213,9 +215,8 @@ def _messages(parsed: DataFrame) -> DataFrame:
         settled=f"CASE kind WHEN 'pop' THEN {settled.format('claim_id', 'pop')}"
         f" WHEN 'delete' THEN {settled.format('deleted_with', 'delete')} END",
     )
-    none = {"messages": MESSAGES, "ids": "array<string>"}
     telling = parsed.where("size(reasons) = 0 AND kind IN ('post', 'claim', 'pop', 'delete')").withColumns(
-        {name: F.expr(f"coalesce({name}, CAST(array() AS {kind}))") for name, kind in none.items()}
+        {name: F.coalesce(name, F.array().cast(parsed.schema[name].dataType)) for name in ("messages", "ids")}
     )
     common = ["system", "tenant", "queue", "kind", "time", "event_id", "client_id", "claim_id"]
     each = telling.select(

@@ -7,9 +7,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.parsing.facts import Facts
-
-MESSAGE_PARTS = ("posted", "delivery", "settled", "failure", "death")
+from deadletter.parsing.facts import PARTS, Facts
 
 
 def balance(facts: Facts) -> DataFrame:
@@ -33,7 +31,7 @@ def balance(facts: Facts) -> DataFrame:
 
 def _named(facts: Facts) -> list[DataFrame]:
     """The event ids in the facts of each kind; an event may be named several times."""
-    by_message = F.coalesce(*[F.col(f"{part}.event_id") for part in MESSAGE_PARTS])
+    by_message = F.coalesce(*[F.col(f"{part}.event_id") for part in PARTS if part in facts.messages.columns])
     by_claim = F.coalesce("claimed.event_id", F.get("renewals", F.lit(0))["event_id"], "released.event_id")
     return [
         facts.messages.select(by_message.alias("event_id")),

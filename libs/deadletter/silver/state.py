@@ -7,15 +7,21 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 
+SETS = {"deliveries": "delivery", "failures": "failure", "deaths": "death"}
+"""The columns of ``silver.message_state`` that are sets, and the facts that are in them."""
 
-def _set_of(column: str) -> Column:
-    """The distinct values, in order."""
-    return F.array_sort(F.collect_set(column))
+
+def _set_of(facts: DataFrame, column: str) -> Column:
+    """The distinct values, in order; none of what the facts' brokers never tell."""
+    none = F.array().cast(tables.MESSAGE_STATE.type_of(column))
+    told = F.array_sort(F.collect_set(SETS[column])) if SETS[column] in facts.columns else none
+    return told.alias(column)
 
 
 def message_state(facts: DataFrame) -> DataFrame:
     """Rows of ``silver.message_state`` from message facts: sets united, earliest values kept."""
-    seen = F.least(F.col("posted.time"), F.col("delivery.time"), F.col("settled.time"), F.col("failure.time"))
+    shown_by = [part for part in ("posted", "delivery", "settled", "failure") if part in facts.columns]
+    seen = F.least(*[F.col(f"{part}.time") for part in shown_by])
     return (
         facts.withColumn("seen", seen)
         # A message's facts are in different events: gathering them before they are together only costs. Not by all of
@@ -25,10 +31,8 @@ def message_state(facts: DataFrame) -> DataFrame:
         .agg(
             F.to_date(F.min("created_at")).alias("created_day"),
             F.min("posted").alias("posted"),
-            _set_of("delivery").alias("deliveries"),
             F.min("settled").alias("settled"),
-            _set_of("failure").alias("failures"),
-            _set_of("death").alias("deaths"),
+            *[_set_of(facts, column) for column in SETS],
             F.min("seen").alias("seen"),
         )
         .select(*tables.MESSAGE_STATE.column_names)

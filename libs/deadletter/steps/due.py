@@ -35,13 +35,14 @@ def sources_of(
     All but ``gold``, the version of bronze that silver holds, concern every queue. So does a write that was begun and
     not finished: nobody knows what it left.
     """
+    decided, sample = together([partial(decisions_version, lake), partial(sample_size, lake, as_of)])
     return {
         "gold": done["silver"].source_version,
-        "decisions": decisions_version(lake),
+        "decisions": decided,
         "masks": digest(masks),
         "habits": digest(habits),
         "rules": digest((RULES_VERSION, __version__, load_all())),
-        "sample": sample_size(lake, as_of),
+        "sample": sample,
         WRITING: 0,
     }
 
