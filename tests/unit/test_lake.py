@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 from pyspark.errors import PySparkException
 
-from deadletter import tables
+from deadletter import session, tables
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
 
@@ -73,6 +73,20 @@ def test_rows_that_replace_others_are_written_only_if_all_match(spark, tmp_path)
     with pytest.raises(PySparkException, match="claim_attempts gets is none of those"):
         lake.replace(both, TABLE, "queue = 'q'")
     assert lake.version(TABLE) == 1
+
+
+def test_queries_on_a_large_lake_are_compiled(spark, tmp_path, monkeypatch):
+    lake = Lake(spark, str(tmp_path))
+    lake.tune()
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == "false"
+    day = tmp_path / "bronze" / "queue_events" / "day=2026-11-20"
+    day.mkdir(parents=True)
+    (day / "part.parquet").write_bytes(b"12")
+    monkeypatch.setattr(session, "SMALL_LAKE", 1)
+    lake.tune()
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == "true"
+    assert session.held_rows(spark) > 0, "a question has few rows all the same"
+    session.tune(spark, 0)
 
 
 def test_any_writer_tells_a_full_disk(tmp_path):

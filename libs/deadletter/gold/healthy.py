@@ -10,6 +10,7 @@ from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.profile import said
+from deadletter.staging import Stage
 from deadletter.tables import QUEUE
 
 SAMPLES = (1000, 500, 250, 100)
@@ -55,21 +56,33 @@ def first_of_each(messages: DataFrame, sample: int) -> DataFrame:
     return messages.withColumn("rank", rank).where(F.col("rank") <= sample).drop("rank")
 
 
-def likely_first(messages: DataFrame, of_queue: DataFrame, sample: int) -> DataFrame:
-    """The messages that are most likely :func:`first_of_each`, and some more: those with the lowest hashes of a queue.
-
-    ``of_queue`` says of each queue how many messages it has. Hashes are spread evenly, so of so many more than asked
-    for hardly ever too few are left: eight standard deviations.
+def first_of_many(messages: DataFrame, counts: DataFrame, sample: int, stage: Stage) -> DataFrame:
+    """:func:`first_of_each`, staged. Most messages are left out before any are sorted; all are sorted in the unlikely
+    case that too few of a queue were left. ``counts`` say in ``messages`` how many there are, in rows for each queue.
 
     >>> queue = ["'s' AS system", "'t' AS tenant", "'q' AS queue"]
     >>> messages = spark.range(9000).selectExpr(*queue, "CAST(id AS string) AS message_id")
-    >>> lowest = likely_first(messages, spark.range(1).selectExpr(*queue, "9000 AS of_queue"), 100)
-    >>> lowest.count(), first_of_each(lowest, 100).exceptAll(first_of_each(messages, 100)).count()
-    (239, 0)
+    >>> for claimed in (9000, 9_000_000):  # of more than there are, too few are left
+    ...     counts = spark.range(1).selectExpr(*queue, f"{claimed} AS messages")
+    ...     found = first_of_many(messages, counts, 100, lambda rows: rows)
+    ...     print(found.count(), found.exceptAll(first_of_each(messages, 100)).isEmpty())
+    100 True
+    100 True
     """
+    of_queue = counts.groupBy(*QUEUE).agg(F.sum("messages").alias("of_queue"))
+    found = stage(first_of_each(_likely_first(messages, of_queue, sample), sample))
+    have = found.groupBy(*QUEUE).agg(F.count("*").alias("have"))
+    short = F.coalesce("have", F.lit(0)) < F.least("of_queue", F.lit(sample))
+    enough = of_queue.join(have, list(QUEUE), "left").where(short).isEmpty()
+    return found if enough else stage(first_of_each(messages, sample))
+
+
+def _likely_first(messages: DataFrame, of_queue: DataFrame, sample: int) -> DataFrame:
+    """Those with the lowest hashes of a queue, some more than are asked for: hashes are spread evenly, and eight
+    standard deviations more are hardly ever too few."""
     enough = sample + 8 * sample**0.5 + 64
     place = F.xxhash64("message_id") / F.lit(2.0**64) + 0.5
-    lowest = messages.join(of_queue, list(QUEUE)).where(place * F.col("of_queue") <= enough)
+    lowest = messages.join(F.broadcast(of_queue), list(QUEUE)).where(place * F.col("of_queue") <= enough)
     return lowest.select(*messages.columns)
 
 

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, each
-from deadletter.gold.healthy import first_of_each, likely_first, with_its_post
+from deadletter.gold.healthy import first_of_many, with_its_post
 from deadletter.gold.zaqar import replayed_queues
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import is_purge, targets
 from deadletter.staging import Stage, held_if_few
-from deadletter.tables import QUEUE, QUEUE_KEY
+from deadletter.tables import QUEUE_KEY
 
 _QUEUE = ["tenant", "queue"]
 UNEVENTFUL = "system = 'zaqar' AND posted IS NOT NULL AND settled IS NOT NULL AND size(deliveries) <= 1"
@@ -34,19 +34,7 @@ def split(facts: SilverFacts, sample: int, stage: Stage) -> SilverFacts:
     uneventful = marked.where("uneventful")
     apart = {"state": marked.where("NOT uneventful").select(*facts.state.columns), "uneventful": counted(uneventful)}
     counts = each(replace(staged, **apart), stage, tuple(apart))
-    return replace(counts, sample=_sample(with_its_post(uneventful), counts.uneventful, sample, stage))
-
-
-def _sample(messages: DataFrame, counts: DataFrame, sample: int, stage: Stage) -> DataFrame:
-    """:func:`first_of_each`, staged. Most messages are left out before any are sorted; all are sorted in the unlikely
-    case that too few of a queue were left."""
-    of_queue = counts.groupBy(*QUEUE).agg(F.sum("messages").alias("of_queue"))
-    found = stage(first_of_each(likely_first(messages, F.broadcast(of_queue), sample), sample))
-    have = found.groupBy(*QUEUE).agg(F.count("*").alias("have"))
-    short = F.coalesce("have", F.lit(0)) < F.least("of_queue", F.lit(sample))
-    if of_queue.join(have, list(QUEUE), "left").where(short).isEmpty():
-        return found
-    return stage(first_of_each(messages, sample))
+    return replace(counts, sample=first_of_many(with_its_post(uneventful), counts.uneventful, sample, stage))
 
 
 def ruled(policies: DataFrame) -> DataFrame:
