@@ -13,6 +13,7 @@ import pytest
 
 from deadletter import session, steps, tables
 from deadletter.lake import Lake
+from deadletter.steps import due
 from deadletter.steps.due import WRITING
 from tests.models.clock import SECOND, START, iso
 from tests.models.pulsar import Topic
@@ -25,22 +26,22 @@ HEALTHY = 25
 """So many that a topic is not compared with all others, and so not derived each time."""
 
 
-def topic(name, start, cities):
+def topic(name, start, cities, tenant="public", healthy=HEALTHY):
     """Lines of a topic with a yardstick of its own, and one death for each city: its error names the city."""
-    made = Topic(random.Random(name), f"public/{name}", len(name))
+    made = Topic(random.Random(name), f"{tenant}/{name}", len(name))
     made.retry, now = False, start
     made.subscribe(now, "s", 0, f"{made.name}-dead")
-    for number in range(HEALTHY + len(cities)):
+    for number in range(healthy + len(cities)):
         now += SECOND
         made.send(now)
         message = made.messages[-1]
         consumer = made.receive(now + 1, "s", message)
-        if number < HEALTHY:
+        if number < healthy:
             made.acknowledge(now + 2, "s", message)
         else:
             made.fail(now + 2, "s", message, consumer)
             failed = next(event for event in reversed(made.events) if "error" in event)
-            failed["error"] = f"no route from depot {cities[number - HEALTHY]} to customer"
+            failed["error"] = f"no route from depot {cities[number - healthy]} to customer"
     made.read_dead(now + SECOND)
     return [json.dumps(event) for event in made.events]
 
@@ -96,14 +97,24 @@ def lines_of_triage(letters):
 
 
 @pytest.fixture(scope="module")
-def runs(spark, tmp_path_factory):
+def monkeypatch_module():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def runs(spark, tmp_path_factory, monkeypatch_module):
     """A lake that got the earlier topic after the later one, and the dead letter topic's readers last. What its second
     and third run told, and its landing folder."""
     folder, told = tmp_path_factory.mktemp("due"), []
     elsewhere, letters = lines_of_the_topic()
+    borrowing = topic("small", START + 60 * SECOND, CITIES[:1], tenant="few", healthy=1)
+    later = topic("later", START + 3600 * SECOND, CITIES[1:2])
+    monkeypatch_module.setattr(due, "MOST_BORROWERS", 0)
     parts = {
-        "first": topic("later", START + 3600 * SECOND, CITIES[1:2]) + elsewhere + lines_of_a_quiet_topic(),
-        "second": topic("sooner", START, CITIES),
+        "first": later + elsewhere + lines_of_a_quiet_topic() + borrowing,
+        # healthy payloads with a key that no other topic has
+        "second": [line.replace(r"{\"n\"", r"{\"lane\": 1, \"n\"") for line in topic("sooner", START, CITIES)],
         "third": lines_of_triage(letters),
     }
     lake, landing = Lake(spark, str(folder / "lake")), folder / "landing" / "pulsar"
@@ -132,6 +143,15 @@ def test_a_small_topic_is_not_due_where_nothing_of_it_is_compared(runs):
     """Its own posts are nobody's turn to receive."""
     (row,) = runs[0].read(tables.QUEUE_OUTLOOK).where("tenant = 'public/quiet'").collect()
     assert not row["borrows"]
+
+
+def test_a_small_topic_is_due_where_other_things_are_usual_in_all(runs):
+    """With the second run's payloads they are; what is done with dead letters tells nothing of healthy ones."""
+    lake, (second, third), _ = runs
+    (row,) = lake.read(tables.QUEUE_OUTLOOK).where("tenant = 'few/small'").collect()
+    assert row["borrows"]
+    assert [text for text in second if "other things are usual" in text]
+    assert not [text for text in third if "other things are usual" in text]
 
 
 def test_dead_letters_elsewhere_died_in_their_topic(runs):

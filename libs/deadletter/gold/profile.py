@@ -38,9 +38,15 @@ def said(payload: Column) -> Column:
 def usual(own: DataFrame, profiles: DataFrame) -> DataFrame:
     """What is usual in each queue of ``own`` and in all of ``profiles``, rows of ``control.queue_profile`` both; see
     :func:`deadletter.patterns.profile.profile_of`."""
-    everywhere = profile_of(_counted(profiles))
+    in_all = profile_of(_counted(profiles))
     here = profile_of(_counted(own), QUEUE).where("NOT everywhere")
-    return here.unionByName(everywhere, allowMissingColumns=True)
+    return here.unionByName(in_all, allowMissingColumns=True)
+
+
+def everywhere(yardstick: DataFrame) -> DataFrame:
+    """What messages are compared with whose queue has too few healthy ones: of :func:`usual` the row for all queues,
+    if there is one, without the number of messages."""
+    return yardstick.where("everywhere").select("usual", "required", "vocabularies", "longest")
 
 
 def _counted(profiles: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -25,6 +26,20 @@ STALE = -1
 """A source version no table has: what gold was derived from no longer is what silver holds."""
 WRITING = "writing"
 """The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards."""
+USUAL = "usual"
+"""The step in ``control.progress`` that keeps a digest of what was usual in all queues."""
+MOST_BORROWERS = 20
+"""Up to so many queues that are compared with all others are derived in each run: that costs less than to begin again
+where it turns out that they have to be."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What a run has to derive: ``scope``, and ``reach`` instead where what is usual in all queues is no longer what it
+    was, as queues without a yardstick of their own are compared with that."""
+
+    scope: Scope
+    reach: Scope
 
 
 def sources_of(
@@ -53,7 +68,7 @@ def sample_size(lake: Lake, as_of: datetime) -> int:
     return sample_of(known.select(*QUEUE).distinct().count())
 
 
-def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as_of: datetime) -> Scope:
+def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as_of: datetime) -> Due:
     """The queues that new facts are about, or older ones that did not count before; those where a delay, a claim or a
     TTL ended since; those that are compared with all queues; and what depends on any of these.
 
@@ -63,13 +78,18 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     before = done.get("gold")
     same = all(name in done and done[name].source_version == sources[name] for name in sources if name != "gold")
     if not same or before is None or before.source_version == STALE or before.as_of is None or as_of < before.as_of:
-        return EVERYTHING
+        return Due(EVERYTHING, EVERYTHING)
     new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
     changed = lake.read(tables.QUEUE_CHANGES).where(new)
-    turned = lake.read(tables.QUEUE_OUTLOOK).where((F.col("next_change") <= F.lit(as_of)) | F.col("borrows"))
-    queries = [partial(_queues, changed), partial(dead_letter_links, lake), partial(_queues, turned)]
-    found = together(queries)
-    return affected(*found) if found[0] or as_of != before.as_of else NOTHING
+    outlook = lake.read(tables.QUEUE_OUTLOOK)
+    turned, borrowing = outlook.where(F.col("next_change") <= F.lit(as_of)), outlook.where("borrows")
+    queries = [partial(_queues, changed), partial(dead_letter_links, lake)]
+    queries += [partial(_queues, turned), partial(_queues, borrowing)]
+    changed, links, turned, borrowing = together(queries)
+    if not changed and as_of == before.as_of:
+        return Due(NOTHING, NOTHING)
+    reach = affected(changed, links, turned + borrowing)
+    return Due(reach if len(borrowing) <= MOST_BORROWERS else affected(changed, links, turned), reach)
 
 
 def _queues(rows: DataFrame) -> list[tuple[str, str, str]]:
