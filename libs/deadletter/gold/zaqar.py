@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import reduce
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from deadletter.rules import zaqar_replay, zaqar_store
 from deadletter.rules.policy import emptied_after, is_purge, last_sign, policy_at, targets
 from deadletter.staging import Stage, as_it_is
 
+SHARES = 128
+"""What is replayed is handed to Python in so many shares: to hand a queue over alone costs more than to replay it."""
 _QUEUE = ["tenant", "queue"]
 _ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64()}
 
@@ -300,14 +303,18 @@ def _deletions() -> Column:
 
 
 def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits) -> DataFrame:
-    def one_scope(left: pa.Table, right: pa.Table) -> pa.Table:
-        moved = zaqar_replay.moves(left.to_pylist(), right.to_pylist(), habits)
+    def one_share(left: pa.Table, right: pa.Table) -> pa.Table:
+        scopes: dict[tuple[str, str], tuple[list[dict], list[dict]]] = defaultdict(lambda: ([], []))
+        for side, table in enumerate((left, right)):
+            for row in table.to_pylist():
+                scopes[row["tenant"], row["scope"]][side].append(row)
+        moved = [move for scope in scopes.values() for move in zaqar_replay.moves(*scope, habits)]
         return pa.Table.from_pylist(moved, schema=output)
 
     output = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in zaqar_replay.MOVE_OUTPUT.items()])
     schema = ", ".join(f"{name} {kind}" for name, kind in zaqar_replay.MOVE_OUTPUT.items())
-    grouped = messages.groupBy("tenant", "scope").cogroup(attempts.groupBy("tenant", "scope"))
-    return grouped.applyInArrow(one_scope, schema=schema)
+    share = F.pmod(F.xxhash64("tenant", "scope"), F.lit(SHARES))
+    return messages.groupBy(share).cogroup(attempts.groupBy(share)).applyInArrow(one_share, schema=schema)
 
 
 def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits: zaqar_store.Habits) -> DataFrame:
