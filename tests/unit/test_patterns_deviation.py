@@ -59,6 +59,7 @@ KEYS = {
     "broken": "$ broken",
     "plain": "$ plain text",
     "list": "$ array",
+    "bomb": "$ broken",
     "null": UNSEEN,
     "nothing": "$ empty",
 }
@@ -88,6 +89,7 @@ def payloads():
         "broken": "{'a': 1}",
         "plain": "hello",
         "list": "[1]",
+        "bomb": '{"a":' * 100_000 + "1" + "}" * 100_000,
         "null": None,
         "nothing": "",
     }

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.traits import last_consumer, payload_fields, people
-from deadletter.patterns.profile import facts as facts_of
+from deadletter.patterns.profile import facts as payload_facts
 from deadletter.patterns.profile import parts, profile_of
 from deadletter.tables import QUEUE, QUEUE_KEY
 
@@ -31,7 +31,7 @@ def said(payload: Column) -> Column:
         payload_fields(payload),
         lambda trait: F.struct(F.lit("field").alias("what"), trait["what"].alias("path"), trait["value"].alias("word")),
     )
-    told = F.concat(parts(facts_of(payload)), fields)
+    told = F.concat(parts(payload_facts(payload)), fields)
     return F.when(payload.isNotNull(), told).otherwise(F.array().cast(tables.SAID))
 
 

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.patterns.masks import MASKS, Mask
-from deadletter.patterns.profile import MIN_HEALTHY, fact, facts, parent_of, parts
-from deadletter.patterns.shape import APART, WHOLE, shape
+from deadletter.patterns.profile import MIN_HEALTHY, fact, facts, parent_of, parts, shape
+from deadletter.patterns.shape import APART, WHOLE
 
 HEALTHY = "looks healthy"
 UNSEEN = "payload not seen"
@@ -53,15 +53,17 @@ def deviations(
     $.to missing ['$.to is missing']
     looks healthy []
     """
-    compared = _with_yardstick(dead, profiles, by).withColumn("_facts", facts(F.col(payload_col)))
+    said = dead.withColumn("_facts", facts(F.col(payload_col)))
     # each in a column of its own: inside a function of arrays an expression is computed again for every element
     wrong = (
-        compared.withColumn("_odd", parts(F.array_except("_facts", F.col("_usual.usual"))))
-        .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_usual"), masks))
+        _with_yardstick(said, profiles, by)
+        .withColumn("_odd", _odd(F.col("_facts"), F.col("_usual")))
+        .withColumn("_gone", parts(F.array_except("_usual.required", "_facts")))
+        .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_gone"), F.col("_usual"), masks))
         .withColumn("_wrong", F.slice(F.array_sort("_wrong"), 1, MOST_DEPARTURES))
         .withColumn("_wrong", _top_most(F.col("_wrong")))
     )
-    incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col)))
+    incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col), F.col("_facts")))
     words = F.array_distinct(F.transform("_wrong", lambda w: w["key"]))
     key = F.when(F.size("_wrong") > 0, F.array_join(F.array_sort(words), "; ")).otherwise(HEALTHY)
     key = F.when(F.col("_usual").isNull(), incomparable).otherwise(key)
@@ -88,13 +90,20 @@ def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> 
     return compared.join(F.broadcast(own), same, "left").withColumn("_usual", F.coalesce("_own", "_all"))
 
 
-def _wrong(said: Column, odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
-    """All departures of one message that says ``said``, of which ``odd``, taken apart, is not usual:
-    ``array<struct<length, path, rank, key, sentence>>``."""
+def _odd(said: Column, usual: Column) -> Column:
+    """What of ``said`` is not usual, taken apart; values only of paths with a vocabulary, as those of others differ."""
+    unusual = parts(F.array_except(said, usual["usual"]))
+    return F.filter(unusual, lambda f: (f["what"] != "value") | F.array_contains(usual["vocabularies"], f["path"]))
+
+
+def _wrong(said: Column, odd: Column, gone: Column, usual: Column, masks: Sequence[Mask]) -> Column:
+    """All departures of one message that says ``said``, of which ``odd`` is not usual, and does not say ``gone``, which
+    is required: ``array<struct<length, path, rank, key, sentence>>``; null for none, as nothing is looked at then."""
     broken = F.filter(odd, lambda f: (f["what"] == "kind") & (f["path"] == WHOLE))
     whole = _told(broken, lambda f: (f["word"], F.concat(F.lit("the payload is "), f["word"])))
-    inside = F.concat(_new(odd), _missing(said, usual), _other_kind(odd, usual), _other_value(odd, usual, masks))
-    return F.when(F.size(broken) > 0, whole).otherwise(F.concat(inside, _encoding(odd), _length(odd, usual)))
+    inside = F.concat(_new(odd), _missing(said, gone), _other_kind(odd, usual), _other_value(odd, masks))
+    all_of = F.when(F.size(broken) > 0, whole).otherwise(F.concat(inside, _encoding(odd), _length(odd, usual)))
+    return F.when((F.size(odd) > 0) | (F.size(gone) > 0), all_of)
 
 
 def _new(odd: Column) -> Column:
@@ -102,12 +111,9 @@ def _new(odd: Column) -> Column:
     return _told(paths, lambda f: (F.lit("new"), F.concat(f["path"], F.lit(" is in hardly any healthy message"))))
 
 
-def _missing(said: Column, usual: Column) -> Column:
-    gone = F.filter(
-        parts(F.array_except(usual["required"], said)),
-        lambda f: F.array_contains(said, fact("kind", parent_of(f["path"]), "object")),
-    )
-    return _told(gone, lambda f: (F.lit("missing"), F.concat(f["path"], F.lit(" is missing"))))
+def _missing(said: Column, gone: Column) -> Column:
+    missing = F.filter(gone, lambda f: F.array_contains(said, fact("kind", parent_of(f["path"]), "object")))
+    return _told(missing, lambda f: (F.lit("missing"), F.concat(f["path"], F.lit(" is missing"))))
 
 
 def _other_kind(odd: Column, usual: Column) -> Column:
@@ -121,8 +127,8 @@ def _other_kind(odd: Column, usual: Column) -> Column:
     return _told(kinds, told, rank=1)
 
 
-def _other_value(odd: Column, usual: Column, masks: Sequence[Mask]) -> Column:
-    values = F.filter(odd, lambda f: (f["what"] == "value") & F.array_contains(usual["vocabularies"], f["path"]))
+def _other_value(odd: Column, masks: Sequence[Mask]) -> Column:
+    values = F.filter(odd, lambda f: f["what"] == "value")
 
     def told(f: Column) -> tuple[Column, Column]:
         # the value goes into keys and reports: nobody's address or secret may travel with it

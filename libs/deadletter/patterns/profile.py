@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.patterns.shape import APART, encoding, leaves
+from deadletter.patterns.shape import APART, WHOLE, facts_of
 
 USUAL = 0.02
 """Share of the healthy messages from which on a path, a type or an encoding is usual among them."""
@@ -23,21 +23,10 @@ PARTS = ("what", "path", "word")
 
 
 def facts(payload: Column) -> Column:
-    """What is said of one payload, each fact once: ``array<string>``, of which :func:`parts` tells the parts.
-
-    Facts are texts, as Spark compares these by their hashes, and structs each with each.
-    """
-    text = F.coalesce(payload, F.lit(""))
-    length = F.floor(F.log2(F.octet_length(text) + 1)).cast("string")
-    # one transform: each further mention of the leaves would parse the payload again
-    said = F.flatten(F.transform(leaves(text), _facts_of_leaf))
-    whole = F.array(fact("kind", "encoding", encoding(text)), fact("kind", "length", length))
-    return F.array_distinct(F.concat(F.filter(said, F.isnotnull), whole))
-
-
-def _facts_of_leaf(leaf: Column) -> Column:
-    path = leaf["path"]
-    return F.array(fact("path", path, ""), fact("kind", path, leaf["kind"]), fact("value", path, leaf["value"]))
+    """:func:`~deadletter.patterns.shape.facts_of` each payload: ``array<string>``, of which :func:`parts` tells the
+    parts."""
+    # neither with Arrow nor with pandas: no faster, and every worker takes seconds to load them
+    return F.udf(facts_of, "array<string>", useArrow=False)(payload)
 
 
 def fact(what: Column | str, path: Column | str, word: Column | str) -> Column:
@@ -57,6 +46,28 @@ def parts(facts: Column) -> Column:
     """
     split = F.transform(facts, lambda fact: F.split(fact, APART, 3))
     return F.transform(split, lambda part: F.struct(*[part[i].alias(name) for i, name in enumerate(PARTS)]))
+
+
+def shape(payload: Column, facts: Column) -> Column:
+    """The shape of a payload of which ``facts`` are said, as one canonical string: sorted paths with their kinds,
+    encoding, size class.
+
+    >>> df = spark.createDataFrame([('{"b": [1, 2], "a": null}',), ('{"a": 1, "b',)], "payload STRING")
+    >>> payload = F.col("payload")
+    >>> [row[0] for row in df.select(shape(payload, facts(payload))).collect()]
+    ['$ object, $.a null, $.b array, $.b[] number; ASCII; 4^2 bytes', '$ truncated; ASCII; 4^1 bytes']
+    """
+    kinds = F.filter(parts(facts), lambda fact: fact["what"] == "kind")
+    inside = F.filter(kinds, lambda fact: fact["path"].startswith(WHOLE))
+    paths = F.array_sort(F.transform(inside, lambda fact: F.concat_ws(" ", fact["path"], fact["word"])))
+    looks = F.filter(kinds, lambda fact: fact["path"] == "encoding")[0]["word"]
+    size = F.concat(F.lit("4^"), size_class(payload).cast("string"), F.lit(" bytes"))
+    return F.concat_ws("; ", F.array_join(paths, ", "), looks, size)
+
+
+def size_class(payload: Column) -> Column:
+    """The payload's bytes as a power of four: 3 is 64 to 255 bytes, 6 is 4,096 to 16,383."""
+    return F.floor(F.log2(F.greatest(F.octet_length(payload), F.lit(1))) / 2).cast("int")
 
 
 def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> DataFrame:

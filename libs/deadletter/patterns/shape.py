@@ -1,23 +1,29 @@
 """The shape of a payload: which JSON paths it has and of what type, how it is encoded, how long it is.
 
-Native expressions only, and nothing in them knows a queue: what is *wrong* with a shape is found by
-contrast with healthy messages, in :mod:`deadletter.patterns.deviation`.
+Plain Python without Spark, which calls it for each payload, see :func:`deadletter.patterns.profile.facts`: whatever a
+payload is, it raises no error. Nothing in it knows a queue: what is *wrong* with a shape is found by contrast with
+healthy messages, in :mod:`deadletter.patterns.deviation`.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import json
+import re
+from functools import lru_cache
+from types import NoneType
 
 DEPTH = 6
 """Levels of nesting that are looked into."""
 WIDTH = 200
-"""Keys of one object and elements of one array that are looked at."""
+"""Keys of one object, the first by name, and elements of one array that are looked at."""
 LONGEST_VALUE = 64
 """Characters of a string that can still be one word of a vocabulary."""
+LONGEST_KEY = 256
+"""Characters of a key that can still be a name: all longer ones are one path, :data:`LONG_KEY`."""
 LONGEST_PAYLOAD = 1 << 20
 """Characters of a payload that are parsed; a longer one is told by its size alone."""
 WHOLE = "$"
+LONG_KEY = "<long>"
 APART = "\u0001"
 """Stands between the parts of what is said of a payload; in a payload it counts as a digit."""
 DIGITS = f"[0-9{APART}]+"
@@ -33,165 +39,172 @@ IDS = "|".join(
 """What in a key is an id: UUIDs, ULIDs, hexadecimal words, digits."""
 ADDRESS = r"[^@\s,;<>]+@[^@\s,;<>]+"
 """What is used as a key can be somebody's address; ``@attributes`` is none."""
+LINE_END = "(?:\r\n|[\n\r\u0085\u2028\u2029])?\\Z"
+"""The end of a string, or of its only line."""
+NAMES = {dict: "object", list: "array", bool: "true or false", NoneType: "null"}
+"""What values are that are neither strings nor numbers."""
+TEXTS = (
+    ("empty text", " *\\Z"),
+    ("ISO time", "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"),
+    ("date", "[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])"),
+    ("number as text", "[+-]?[0-9]+(?:[.,][0-9]+)?" + LINE_END),
+)
+"""Strings that are more than text, by how they start."""
+ENCODINGS = {
+    "replacement characters": r"\ufffd|\\[uU][fF]{3}[dD]",
+    "mojibake": r"[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|\\u00[cC][23]\\u00[89abAB]",
+    "control characters": r"[\x00-\x08\x0b\x0c\x0e-\x1f]|\\u00[01]",
+    "beyond ASCII": r"[^\x00-\x7f]|\\u0[1-9a-fA-F]|\\u00[8-9a-fA-F]|\\u[1-9a-fA-F]",
+}
+"""How characters can look, the worst first."""
+SPACE = " \t\n\r"
+"""What JSON takes for white space."""
+_DIGITS, _IDS, _ADDRESS = re.compile(DIGITS), re.compile(IDS), re.compile(ADDRESS, re.ASCII)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_TEXTS = re.compile("|".join(f"({regex})" for _, regex in TEXTS))
+_ENCODINGS = {name: re.compile(regex) for name, regex in ENCODINGS.items()}
+
+Leaf = tuple[str, str, str | None]
+"""Path, kind and value: a short string with its digits masked, or a whole number below 1000."""
 
 
-def leaves(payload: Column) -> Column:
-    """The paths of a JSON payload, level by level: ``array<struct<path, kind, value>>``; ``$`` is the whole. What is in
-    several elements of an array comes once for each.
+def facts_of(payload: str | None) -> list[str]:
+    """What is said of one payload, each fact once in the order in which it is met: its paths, their kinds and values,
+    its encoding, and its bytes as a power of two. Of no payload is said what is said of an empty one.
 
-    ``value`` is a short string with its digits masked, or a whole number below 1000; otherwise null.
-    What is not JSON has the one path ``$`` whose kind says how, see :func:`not_json`.
+    Facts are texts, as Spark compares these by their hashes, and structs each with each.
 
-    >>> df = spark.createDataFrame([('{"id": 7, "to": {"mail": "a1@b.example"}}',)], "payload STRING")
-    >>> for leaf in df.select(leaves(F.col("payload"))).first()[0]:
+    >>> [fact.replace(APART, "|") for fact in facts_of("[7]")]
+    ['path|$|', 'kind|$|array', 'path|$[]|', 'kind|$[]|number', 'value|$[]|7', 'kind|encoding|ASCII', 'kind|length|2']
+    """
+    text = payload or ""
+    said = []
+    for path, kind, value in leaves(text):
+        about = f"{APART}{path}{APART}"
+        said += ["path" + about, "kind" + about + kind]
+        if value is not None:
+            said.append("value" + about + value)
+    length = (len(text.encode("utf-8", "replace")) + 1).bit_length() - 1
+    said += [f"kind{APART}encoding{APART}{encoding(text)}", f"kind{APART}length{APART}{length}"]
+    return list(dict.fromkeys(said))
+
+
+def leaves(payload: str) -> list[Leaf]:
+    """The paths of a JSON payload, level by level and sorted by key; ``$`` is the whole. What is in several elements of
+    an array comes once for each. What is not JSON has the one path ``$`` whose kind says how, see :func:`not_json`.
+
+    >>> for leaf in leaves('{"id": 7, "to": {"mail": "a1@b.example"}}'):
     ...     print(*leaf)
     $ object None
     $.id number 7
     $.to object None
     $.to.mail text a#@b.example
     """
-    root = F.try_parse_json(F.when(F.length(payload) <= LONGEST_PAYLOAD, payload))
-    # an array of one: what is mentioned again inside a function of arrays would be parsed again
-    found = F.transform(F.array(root), _leaves_of)[0]
-    whole = F.struct(
-        F.lit(WHOLE).alias("path"), not_json(payload).alias("kind"), F.lit(None).cast("string").alias("value")
-    )
-    return F.coalesce(found, F.array(whole))
+    try:
+        level = [(WHOLE, _parsed(payload))]
+    except (ValueError, RecursionError):
+        return [(WHOLE, not_json(payload), None)]
+    found: list[Leaf] = []
+    for _ in range(DEPTH + 1):
+        below: list[tuple[str, object]] = []
+        for path, value in level:
+            kind, word = _told(value)
+            found.append((path, kind, word))
+            if isinstance(value, (dict, list)):
+                below += _children(path, value)
+        level = below
+    # the escape of one half of a character is JSON, but what it stands for is no text
+    return [_as_text(leaf) for leaf in found] if _SURROGATE.search(payload) else found
 
 
-def not_json(payload: Column) -> Column:
-    """Say what does not parse: ``truncated``, ``broken``, ``plain text``, ``empty`` or ``huge``."""
-    text = F.trim(payload)
-    opened = text.rlike("^[{\\[]")
-    closed = F.when(text.startswith("{"), text.endswith("}")).otherwise(text.endswith("]"))
-    return (
-        F.when(F.coalesce(text, F.lit("")) == "", "empty")
-        .when(F.length(payload) > LONGEST_PAYLOAD, "huge")
-        .when(opened & ~closed, "truncated")
-        .when(opened, "broken")
-        .otherwise("plain text")
-    )
+def not_json(payload: str) -> str:
+    """Say what does not parse: ``truncated``, ``broken``, ``plain text``, ``empty`` or ``huge``.
+
+    >>> [not_json(payload) for payload in ('{"a": 1, "b', "{'a': 1}", "[1,]", "hello", " ")]
+    ['truncated', 'broken', 'broken', 'plain text', 'empty']
+    """
+    text = payload.strip(" ")
+    if not text:
+        return "empty"
+    if len(payload) > LONGEST_PAYLOAD:
+        return "huge"
+    if not text.startswith(("{", "[")):
+        return "plain text"
+    return "broken" if text.endswith("}" if text.startswith("{") else "]") else "truncated"
 
 
-def encoding(payload: Column) -> Column:
+def encoding(payload: str) -> str:
     r"""How a payload's characters look, the worst first; ``\\u`` escapes count as what they stand for.
 
-    >>> texts = [("m\ufffdller",), ("m\u00c3\u00bcller",), ("a\x00b",), ("m\u00fcller",), ("mill",)]
-    >>> found = spark.createDataFrame(texts, "t STRING").select(encoding(F.col("t"))).collect()
-    >>> [row[0] for row in found]
+    >>> [encoding(payload) for payload in ("m\ufffdller", "m\u00c3\u00bcller", "a\x00b", "m\u00fcller", "mill")]
     ['replacement characters', 'mojibake', 'control characters', 'beyond ASCII', 'ASCII']
     """
-    mojibake = r"[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|\\u00[cC][23]\\u00[89abAB]"
-    return (
-        F.when(payload.rlike(r"(?i)\ufffd|\\ufffd"), "replacement characters")
-        .when(payload.rlike(mojibake), "mojibake")
-        .when(payload.rlike(r"[\x00-\x08\x0b\x0c\x0e-\x1f]|\\u00[01]"), "control characters")
-        .when(payload.rlike(r"[^\x00-\x7f]|\\u0[1-9a-fA-F]|\\u00[8-9a-fA-F]|\\u[1-9a-fA-F]"), "beyond ASCII")
-        .otherwise("ASCII")
-    )
+    if payload.isascii() and payload.isprintable() and "\\u" not in payload.lower():
+        return "ASCII"  # most are, and this is told faster than what the others are
+    return next((name for name, regex in _ENCODINGS.items() if regex.search(payload)), "ASCII")
 
 
-def size_class(payload: Column) -> Column:
-    """The payload's bytes as a power of four: 3 is 64 to 255 bytes, 6 is 4,096 to 16,383."""
-    return F.floor(F.log2(F.greatest(F.octet_length(payload), F.lit(1))) / 2).cast("int")
+def _parsed(payload: str) -> object:
+    """The JSON value that a payload starts with; what comes after it does not matter.
 
-
-def shape(payload: Column) -> Column:
-    """The shape as one canonical string: sorted paths with their kinds, encoding, size class.
-
-    >>> df = spark.createDataFrame([('{"b": [1, 2], "a": null}',), ('{"a": 1, "b',)], "payload STRING")
-    >>> [row[0] for row in df.select(shape(F.col("payload"))).collect()]
-    ['$ object, $.a null, $.b array, $.b[] number; ASCII; 4^2 bytes', '$ truncated; ASCII; 4^1 bytes']
+    Raises ``ValueError`` where there is none, and ``RecursionError`` where it is too deep.
     """
-    paths = F.transform(leaves(payload), lambda leaf: F.concat_ws(" ", leaf["path"], leaf["kind"]))
-    size = F.concat(F.lit("4^"), size_class(payload).cast("string"), F.lit(" bytes"))
-    return F.concat_ws("; ", F.array_join(F.array_sort(F.array_distinct(paths)), ", "), encoding(payload), size)
+    if len(payload) > LONGEST_PAYLOAD:
+        raise ValueError("too long to be parsed")
+    value, end = _JSON.raw_decode(payload, len(payload) - len(payload.lstrip(SPACE)))
+    if not isinstance(value, (dict, list, str)) and payload[end : end + 1].strip(SPACE):
+        raise ValueError("a word or a number that only starts a text")
+    return value
 
 
-def _leaves_of(root: Column) -> Column:
-    """The leaves of a variant; null for none."""
-    start = F.array(_node(F.lit(WHOLE), root))
-    nodes = F.aggregate(
-        F.sequence(F.lit(1), F.lit(DEPTH)),
-        F.transform(F.array(start), lambda at: F.struct(at.alias("edge"), at.alias("seen")))[0],
-        _one_level_deeper,
-        lambda found: found["seen"],
-    )
-    return F.when(root.isNotNull(), F.transform(F.transform(nodes, _read), _told))
+def _object(members: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a key comes twice")
+    return found
 
 
-def _node(path: Column, value: Column) -> Column:
-    """A place in a payload: ``struct<path, v, schema>``. Functions of arrays are interpreted, and an expression that is
-    mentioned again is computed again: so each step keeps what the next ones ask for more than once."""
-    return F.struct(path.alias("path"), value.alias("v"), F.schema_of_variant(value).alias("schema"))
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
 
 
-def _one_level_deeper(found: Column, _level: Column) -> Column:
-    below = F.flatten(F.transform(found["edge"], _children))
-    return F.struct(below.alias("edge"), F.concat(found["seen"], below).alias("seen"))
+_JSON = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
 
 
-def _children(node: Column) -> Column:
-    members = F.transform(
-        F.slice(F.map_entries(F.try_variant_get(node["v"], "$", "map<string,variant>")), 1, WIDTH),
-        lambda e: _node(F.concat(node["path"], F.lit("."), _key(e["key"])), e["value"]),
-    )
-    elements = F.transform(
-        F.slice(F.try_variant_get(node["v"], "$", "array<variant>"), 1, WIDTH),
-        lambda e: _node(F.concat(node["path"], F.lit("[]")), e),
-    )
-    return (
-        F.when(node["schema"].startswith("OBJECT"), members)
-        .when(node["schema"].startswith("ARRAY"), elements)
-        .otherwise(F.array())
-    )
+def _children(path: str, value: dict[str, object] | list[object]) -> list[tuple[str, object]]:
+    if isinstance(value, list):
+        return [(f"{path}[]", element) for element in value[:WIDTH]]
+    return [
+        # longer keys are not kept: the paths of all that lies below, and what is remembered, would be as long
+        (_path(path, key if len(key) <= LONGEST_KEY else LONG_KEY), value[key])
+        for key in sorted(value)[:WIDTH]
+    ]
 
 
-def _key(key: Column) -> Column:
-    """A key as paths have it: one path for all that differ in an id only, and nobody's address."""
-    ids = F.regexp_replace(key, IDS, "#")
-    return F.when(key.contains("@"), F.regexp_replace(ids, ADDRESS, "<email>")).otherwise(ids)
+@lru_cache(maxsize=10_000)
+def _path(parent: str, key: str) -> str:
+    """The path of a key: one for all that differ in an id only, and nobody's address."""
+    ids = _IDS.sub("#", key)
+    return f"{parent}.{_ADDRESS.sub('<email>', ids) if '@' in key else ids}"
 
 
-def _read(node: Column) -> Column:
-    """A node with what it holds if that is one value: ``struct<path, schema, text, number>``."""
-    one = ~(node["schema"].startswith("OBJECT") | node["schema"].startswith("ARRAY"))
-    numeric = one & ~node["schema"].isin("STRING", "BOOLEAN", "VOID")
-    return F.struct(
-        node["path"].alias("path"),
-        node["schema"].alias("schema"),
-        F.when(one, F.try_variant_get(node["v"], "$", "string")).alias("text"),
-        F.when(numeric, F.try_variant_get(node["v"], "$", "double")).alias("number"),
-    )
+def _told(value: object) -> tuple[str, str | None]:
+    """What a value is, in words, and how it reads if it is short."""
+    if isinstance(value, str):
+        known = _TEXTS.match(value)
+        word = _DIGITS.sub("#", value) if len(value) <= LONGEST_VALUE else None
+        return TEXTS[known.lastindex - 1][0] if known else "text", word
+    if type(value) in NAMES:
+        return NAMES[type(value)], None
+    word = str(value) if isinstance(value, int) and -1000 < value < 1000 else None
+    return "negative number" if value < 0 else "number", word
 
 
-def _told(read: Column) -> Column:
-    return F.struct(read["path"].alias("path"), _kind(read).alias("kind"), _value(read).alias("value"))
+def _as_text(leaf: Leaf) -> Leaf:
+    """The leaf with ``?`` for halves of characters."""
+    path, kind, value = leaf
+    return _encodable(path), kind, value if value is None else _encodable(value)
 
 
-def _kind(read: Column) -> Column:
-    """What a value is, in words: ``object``, ``array``, ``null``, ``number``, ``ISO time``, ..."""
-    schema, text = read["schema"], read["text"]
-    text_kind = (
-        F.when(F.trim(text) == "", "empty text")
-        .when(text.rlike("^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"), "ISO time")
-        .when(text.rlike("^[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])"), "date")
-        .when(text.rlike("^[+-]?[0-9]+([.,][0-9]+)?$"), "number as text")
-        .otherwise("text")
-    )
-    return (
-        F.when(schema.isNull() | (schema == "VOID"), "null")
-        .when(schema == "STRING", text_kind)
-        .when(schema.startswith("OBJECT"), "object")
-        .when(schema.startswith("ARRAY"), "array")
-        .when(schema == "BOOLEAN", "true or false")
-        .when(read["number"] < 0, "negative number")
-        .otherwise("number")
-    )
-
-
-def _value(read: Column) -> Column:
-    text = read["text"]
-    word = F.when(F.length(text) <= LONGEST_VALUE, F.regexp_replace(text, DIGITS, "#"))
-    small = F.when(F.abs(read["number"]) < 1000, text)
-    return F.when(read["schema"] == "STRING", word).when(read["schema"] == "BIGINT", small)
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
