@@ -279,14 +279,14 @@ class Lake:
         finally:
             self.spark.catalog.dropTempView(view)
 
-    def stage(self, df: DataFrame) -> DataFrame:
+    def stage(self, df: DataFrame, of_batch: bool = True) -> DataFrame:
         """Compute ``df`` once and return its rows as a plain scan, for what is read several times in a run.
 
-        A few rows are held in memory, see :func:`~deadletter.staging.held`; others are written. Unlike a cache it
-        survives a lost worker, works where caches are not supported, and keeps the plans of what is derived from it
-        small. :meth:`clear_stage` removes what was written.
+        A few rows are held in memory, see :func:`~deadletter.staging.held` for this and ``of_batch``; others are
+        written. Unlike a cache it survives a lost worker, works where caches are not supported, and keeps the plans of
+        what is derived from it small. :meth:`clear_stage` removes what was written.
         """
-        few = held(df)
+        few = held(df, of_batch)
         if few is not None:
             return few
         path = f"{self._stage_folder}/{uuid.uuid4().hex}"

@@ -23,20 +23,21 @@ def as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def held(df: DataFrame) -> DataFrame | None:
+def held(df: DataFrame, of_batch: bool = True) -> DataFrame | None:
     """The rows of ``df`` held in memory, or ``None`` where they are more than a small batch's run may hold.
 
     After a frame of too many rows nothing is held until the session is tuned again: the batch is larger than it looked.
+    Rows that a lake has already are not ``of_batch`` and say nothing of it.
     """
     rows = _held(df)
-    if rows is None and held_rows(df.sparkSession):
+    if rows is None and of_batch and held_rows(df.sparkSession):
         df.sparkSession.conf.set(HELD_ROWS, "0")
     return rows
 
 
 def held_if_few(df: DataFrame) -> DataFrame:
     """The rows of ``df`` held in memory where they are few, else ``df`` as it is: for what a lake has already."""
-    rows = _held(df)
+    rows = held(df, of_batch=False)
     return df if rows is None else rows
 
 

@@ -76,8 +76,10 @@ def test_more_rows_are_written_and_none_are_held_from_then_on(spark, messages, a
     lake.stage(messages)
     assert not (tmp_path / "_stage").exists()
     at_most(len(TIMES) - 1)
+    lake.stage(messages, of_batch=False)
+    assert held(messages.limit(1)) is not None, "what a lake has already says nothing of the batch"
     written = lake.stage(messages)
-    assert len(list((tmp_path / "_stage").glob("*/*"))) == 1
+    assert len(list((tmp_path / "_stage").glob("*/*"))) == 2
     assert_same_rows(written, messages)
     assert held(messages.limit(1)) is None
 

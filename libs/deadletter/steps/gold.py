@@ -99,7 +99,7 @@ class Derivation:
     def kept(self, rows: DataFrame) -> DataFrame:
         """Rows that are read several times, staged where other queues' are among them: Delta looks for the files of
         these each time. Without them they are staged already."""
-        return rows if self.scope == EVERYTHING else self.lake.stage(rows)
+        return rows if self.scope == EVERYTHING else self.lake.stage(rows, of_batch=False)
 
 
 def derive(
