@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, tables
+from deadletter.columns import looked_up
 from deadletter.gold import pulsar, rabbitmq, zaqar
-from deadletter.gold.columns import looked_up
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.traits import with_traits

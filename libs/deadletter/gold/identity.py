@@ -16,7 +16,7 @@ from operator import attrgetter
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.gold.columns import looked_up
+from deadletter.columns import looked_up
 from deadletter.gold.decisions import ALONG, Decisions, Move, root
 from deadletter.patterns.deviation import ALIKE
 from deadletter.staging import Stage, as_it_is

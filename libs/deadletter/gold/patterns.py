@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.columns import looked_up
+from deadletter.columns import looked_up
 from deadletter.gold.contrast import concentrated_in, differences, examples, hourly, trend
 from deadletter.gold.decisions import NONE, Decisions
 from deadletter.gold.identity import ORDER, SAID_BY, identified

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from deadletter.columns import bound
+
 SHARED_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared", "feature_flag")
 """Kinds of ``silver.queue_policies`` that hold for more than one queue."""
 COUNTER_KINDS = ("mirror_synchronised", "mirror_promoted", "recovered")
@@ -65,16 +67,19 @@ def best_policy(changes: Column, family: str, queue: Column, time: Column, queue
     )
     of_family = F.filter(changes, lambda c: (c["kind"] == family) | _clears(c, family, changes))
     told = F.filter(of_family, lambda c: c["valid_from"] <= time)
-    held = F.filter(
-        told,
-        lambda c: (
-            (c["kind"] == family)
-            & (c["apply_to"].isin("queues", "all") | (c["apply_to"] == own_type))
-            & F.regexp_like(queue, c["pattern"])
-            & ~F.exists(told, lambda later: (later["name"] == c["name"]) & (_moment(later) > _moment(c)))
-        ),
-    )
-    return F.array_max(F.transform(held, _rank))
+
+    def holding(told: Column) -> Column:
+        return F.filter(
+            told,
+            lambda c: (
+                (c["kind"] == family)
+                & (c["apply_to"].isin("queues", "all") | (c["apply_to"] == own_type))
+                & F.regexp_like(queue, c["pattern"])
+                & ~F.exists(told, lambda later: (later["name"] == c["name"]) & (_moment(later) > _moment(c)))
+            ),
+        )
+
+    return F.array_max(F.transform(bound(told, holding), _rank))
 
 
 def _clears(change: Column, family: str, changes: Column) -> Column:
@@ -140,15 +145,27 @@ def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at
     held = F.filter(policies, lambda p: (_moment(p) <= at) & ~p["kind"].isin(*COUNTER_KINDS))
     held = F.try_element_at(held, F.lit(-1))
     own = F.get(F.filter(policies, lambda p: p["event_id"] == at["event_id"]), F.lit(0))
-    best, operator = (
-        best_policy(changes, family, queue, at["time"], held["queue_type"]) for family in ("policy", "operator_policy")
-    )
+
+    def known(held: Column, own: Column) -> Column:
+        best, operator = (
+            best_policy(changes, family, queue, at["time"], held["queue_type"])
+            for family in ("policy", "operator_policy")
+        )
+        step = bound(best, lambda best: bound(operator, lambda operator: _step(at, held, own, best, operator, flag)))
+        return F.when(own.isNotNull() | (held["kind"] != "deleted"), step)
+
+    return bound(held, lambda held: bound(own, lambda own: known(held, own)))
+
+
+def _step(at: Column, held: Column, own: Column, best: Column, operator: Column, flag: Column) -> Column:
+    """The step at ``at``: of the queue's ``own`` event there, if there is one, by what was ``held`` of its declaration
+    and by the ``best`` policy and ``operator`` policy."""
     limit = F.least(held["max_deliveries"], best["limit"], operator["limit"])
     by_policy = F.when(best["queue_mode"] == "lazy", "lazy").otherwise("classic")
     queue_type = F.when(held["kind"].isNotNull(), F.coalesce(held["queue_type"], by_policy))
     counted = (held["kind"] != "deleted") & counts_deliveries(queue_type, flag["valid_from"], at["time"])
     target = F.when(held["kind"] != "deleted", F.coalesce(held["dead_letter_queue"], best["dead_letter_queue"]))
-    step = F.struct(
+    return F.struct(
         at["time"].alias("valid_from"),
         at["event_id"].alias("event_id"),
         F.coalesce(own["kind"], F.lit("updated")).alias("kind"),
@@ -162,4 +179,3 @@ def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at
         F.coalesce(counted, F.lit(False)).alias("counts"),
         own["node"].alias("node"),
     )
-    return F.when(own.isNotNull() | (held["kind"] != "deleted"), step)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from deadletter.columns import bound
 
 FLAVOR = "flavor"
 """The kind of ``silver.queue_policies`` that says which pools a flavor stands for; ``queue`` is ``*``."""
@@ -53,22 +57,29 @@ def without_foreign_limits(policies: Column, told: Column, queue: Column) -> Col
 
     def judged(policy: Column) -> Column:
         pools = [_pools(told, name, policy["valid_from"]) for name in (queue, policy["dead_letter_queue"])]
-        other, limit = in_other_pool(*pools), policy["max_deliveries"]
-        return policy.withField("max_deliveries", F.when(~other, limit)).withField(
-            "ignored_limit", F.when(other, limit)
-        )
+        return bound(in_other_pool(*pools), partial(_moved, policy))
 
     return F.transform(policies, judged)
+
+
+def _moved(policy: Column, other: Column) -> Column:
+    """A step of a history whose limit does not hold where its dead letter queue is in an ``other`` pool."""
+    limit = policy["max_deliveries"]
+    held, ignored = F.when(~other, limit), F.when(other, limit)
+    return policy.withField("max_deliveries", held).withField("ignored_limit", ignored)
 
 
 def _pools(told: Column, queue: Column, time: Column) -> Column:
     """The pools that a queue can be in at ``time``; null where nobody told."""
     flavor = _latest(F.filter(told, lambda t: t["queue"] == queue), time)["flavor"]
-    return _latest(F.filter(told, lambda t: t["queue"].isNull() & (t["flavor"] == flavor)), time)["pools"]
+
+    def of(flavor: Column) -> Column:
+        return _latest(F.filter(told, lambda t: t["queue"].isNull() & (t["flavor"] == flavor)), time)["pools"]
+
+    return bound(flavor, of)
 
 
 def _latest(rows: Column, time: Column) -> Column:
     """The latest of ``rows`` until ``time``; before the first, the first."""
-    return F.coalesce(
-        F.try_element_at(F.filter(rows, lambda t: t["valid_from"] <= time), F.lit(-1)), F.get(rows, F.lit(0))
-    )
+    until = partial(F.filter, f=lambda t: t["valid_from"] <= time)
+    return bound(rows, lambda rows: F.coalesce(F.try_element_at(until(rows), F.lit(-1)), F.get(rows, F.lit(0))))
