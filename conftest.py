@@ -1,5 +1,7 @@
 """One Spark session for the whole run; ``SPARK_REMOTE=local[2]`` makes it Spark Connect."""
 
+import re
+
 import pytest
 from pyspark.sql import functions as F
 
@@ -18,5 +20,5 @@ def doctest_names(request):
     if request.node.__class__.__name__ == "DoctestItem":
         names = request.getfixturevalue("doctest_namespace")
         names["F"] = F
-        if "spark." in request.node.dtest.docstring:
+        if re.search(r"\bspark\b", request.node.dtest.docstring):
             names["spark"] = request.getfixturevalue("spark")

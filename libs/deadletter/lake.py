@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deadletter.errors import BusyError, DeadletterError, SchemaError, UsageError, first_line, storage_fault
+from deadletter.frames import frame_of
 from deadletter.parallel import together
 from deadletter.session import held_rows, tune
 from deadletter.sqltext import sql_string
@@ -216,7 +217,7 @@ class Lake:
     def note_all(self, notes: Mapping[str, Progress]) -> None:
         """Note how far several steps have come, in one commit."""
         rows = [(step, note.source_version, note.as_of) for step, note in notes.items()]
-        df = self.spark.createDataFrame(rows, "step STRING, source_version BIGINT, as_of TIMESTAMP")
+        df = frame_of(self.spark, rows, "step STRING, source_version BIGINT, as_of TIMESTAMP")
         self.append_now(df, PROGRESS, "finished_at")
 
     def append_now(self, df: DataFrame, table: Table, name: str) -> None:

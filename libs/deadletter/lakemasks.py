@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from deadletter.errors import UsageError
+from deadletter.frames import frame_of
 from deadletter.lake import Lake
 from deadletter.patterns.masking import load_masks
 from deadletter.patterns.masks import MASKS, Mask
@@ -24,7 +25,7 @@ def lake_masks(lake: Lake) -> tuple[Mask, ...]:
 
 def _require_java(lake: Lake, path: str, rows: Sequence[Mask]) -> None:
     """Raise :class:`UsageError` where Spark, whose regular expressions are Java's, cannot read what Python can."""
-    given = lake.spark.createDataFrame([(row.name, row.regex) for row in rows], "name STRING, regex STRING")
+    given = frame_of(lake.spark, [(row.name, row.regex) for row in rows], "name STRING, regex STRING")
     foreign = given.where("try_reflect('java.util.regex.Pattern', 'compile', regex) IS NULL").first()
     if foreign:
         raise UsageError(

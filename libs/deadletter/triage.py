@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
+from deadletter.frames import frame_of
 from deadletter.gold.decisions import Decisions, standing
 from deadletter.gold.identity import aliases
 from deadletter.gold.patterns import judged
@@ -61,7 +62,7 @@ def current_names(known: DataFrame, merged: Mapping[str, str]) -> DataFrame:
     """Rows of ``gold.pattern_aliases``: former ids and those of merged patterns, each with the id that holds."""
     rows = known.select("alias", "pattern_id", F.lit("grouping").alias("reason"))
     own = sorted((name, target, "merged") for name, target in merged.items())
-    made = known.sparkSession.createDataFrame(own, "alias STRING, pattern_id STRING, reason STRING")
+    made = frame_of(known.sparkSession, own, "alias STRING, pattern_id STRING, reason STRING")
     return rows.where(~F.col("alias").isin(sorted(merged))).unionByName(made)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from deadletter.frames import frame_of
 from deadletter.gates.outcomes import Outcome
 from deadletter.tables import QUALITY_METRICS
 
@@ -45,7 +46,7 @@ def metrics(
         )
         for outcome in outcomes
     ]
-    return spark.createDataFrame(rows, QUALITY_METRICS.ddl)
+    return frame_of(spark, rows, QUALITY_METRICS.ddl)
 
 
 def past(metrics: DataFrame, runs: int = KEPT) -> Past:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.frames import frame_of
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.mining import MAX_SIGNATURES, OVERFLOW, Template, mine, template_of
 from deadletter.patterns.signature import signature, signature_text, skeleton, skeleton_text
@@ -65,7 +66,7 @@ def mine_signatures(signed: DataFrame) -> DataFrame:
     bounded = signed.select("signature").distinct().orderBy(F.sha2("signature", 256)).limit(MAX_COLLECTED)
     mined = mine({row["signature"] for row in bounded.collect()})
     rows = [(text, found.template_id, found.template) for text, found in mined.items()]
-    return signed.sparkSession.createDataFrame(rows, "signature STRING, template_id STRING, template STRING")
+    return frame_of(signed.sparkSession, rows, "signature STRING, template_id STRING, template STRING")
 
 
 def group_rows(texts: Sequence[str | None], masks: Sequence[Mask] = MASKS) -> list[Template]:

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.frames import frame_of
 from deadletter.gates.sql import name as quoted
 from deadletter.lake import Lake
 from deadletter.lakemasks import lake_masks
@@ -207,7 +208,7 @@ def _metrics(lake: Lake) -> DataFrame:
     """``gold.quality_metrics``; no rows in a lake of an earlier version, which has no such table."""
     if lake.exists(tables.QUALITY_METRICS):
         return lake.read(tables.QUALITY_METRICS)
-    return lake.spark.createDataFrame([], tables.QUALITY_METRICS.ddl)
+    return frame_of(lake.spark, [], tables.QUALITY_METRICS.ddl)
 
 
 def _quality_runs(metrics: DataFrame) -> DataFrame:
