@@ -88,10 +88,15 @@ def test_the_reports_example_is_the_message_that_it_names(refused):
     assert all(row["example_id"] == named[row["pattern_id"]]["message_id"] for row in shown[False])
 
 
-def test_everything_released_after_its_fix(lake, small_lake, tmp_path, monkeypatch):
-    """The folder's name and the parser are fixed: the lake becomes what it would have been without mistakes."""
+def release_everything(lake, tmp_path):
+    """The folder's name and the parser are fixed."""
     steps.run(lake, str(few_lines(tmp_path / "landing")), tell=quiet)
-    told = call("release", "--where", "true", "--lake", lake.root, "--by", "ann", "--why", "fixed")
+    return call("release", "--where", "true", "--lake", lake.root, "--by", "ann", "--why", "fixed")
+
+
+def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
+    """The lake becomes what it would have been without mistakes."""
+    told = release_everything(lake, tmp_path)
     assert "202 of 203 events released; 1 stay in quarantine" in told and "not_json" in told
     assert listed(lake) == {("zaqar", "not_json"): 1}
     assert decisions(lake) == {("released", "ann", "fixed"): 203}
@@ -99,12 +104,12 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path, monkeypat
     assert lake.progress("silver").as_of == small_lake.progress("silver").as_of == lake.progress("gold").as_of
     again = call("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
     assert "0 of 0 events released" in again
-    assert_parsed_again(lake, small_lake, tmp_path, monkeypatch)
 
 
-def assert_parsed_again(lake, same, tmp_path, monkeypatch):
-    """Another version of the parsers makes silver of all events again; what was released stays so. Killed before gold
-    was derived, this is still done."""
+@pytest.mark.soak
+def test_another_version_of_the_parsers_makes_silver_again(lake, small_lake, tmp_path, monkeypatch):
+    """What was released stays so. Killed before gold was derived, this is still done."""
+    release_everything(lake, tmp_path)
     wrong = lake.read(tables.MESSAGE_STATE).limit(1).withColumn("message_id", F.lit("as an earlier version read it"))
     lake.append(wrong, tables.MESSAGE_STATE)
     (tmp_path / "empty").mkdir()
@@ -116,7 +121,7 @@ def assert_parsed_again(lake, same, tmp_path, monkeypatch):
     assert "silver: parsing all events again, as this version reads them differently" in told
     steps.run(lake, str(tmp_path / "empty"), tell=told.append)
     assert "silver: no new events" in told and "gold: already up to date" not in told
-    assert_same_tables(same, lake, COMPARED)
+    assert_same_tables(small_lake, lake, COMPARED)
     assert listed(lake) == {("zaqar", "not_json"): 1}
 
 

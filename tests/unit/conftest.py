@@ -6,12 +6,14 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from deadletter.frames import frame_of
 from deadletter.gold.facts import each, until
 from deadletter.parsing import brokers
 from deadletter.session import tune
 from deadletter.silver import state
+from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import AT
-from tests.unit.timed import START, at, kept
+from tests.unit.timed import START, at
 
 LATER = START + timedelta(days=30)
 
@@ -32,7 +34,7 @@ def parsed(spark):
         rows = [(str(number), system, json.dumps(event), START, "f", LATER) for number, event in enumerate(events)]
         columns = "event_id STRING, system STRING, raw STRING, captured_at TIMESTAMP, source_file STRING"
         columns += ", ingested_at TIMESTAMP"
-        return brokers.parse(spark.createDataFrame(rows, columns), [system], kept)
+        return brokers.parse(frame_of(spark, rows, columns), [system], held_if_few)
 
     return parse
 
@@ -45,6 +47,6 @@ def silver(parsed):
         timed = [event if event["captured_at"] != AT else at(number, event) for number, event in enumerate(events)]
         found = parsed(system, timed)
         batch = (state.message_state(found.messages), state.claims(found.claims), found.attempts, found.policies)
-        return each(until(*map(kept, batch), START + timedelta(seconds=seconds)), kept)
+        return each(until(*map(held_if_few, batch), START + timedelta(seconds=seconds)), held_if_few)
 
     return facts

@@ -17,6 +17,7 @@ from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
 from deadletter.gold.status import message_status
 from deadletter.rules.zaqar_store import REDIS
+from deadletter.staging import held_if_few
 from deadletter.whatif.history import Choice, histories
 from deadletter.whatif.limit import counted
 from tests.pipelines.broken_events import (
@@ -36,7 +37,7 @@ from tests.pipelines.broken_events import (
     rabbit,
     zaqar,
 )
-from tests.unit.timed import START, at, grant, kept
+from tests.unit.timed import START, at, grant
 
 
 def test_the_documents_examples_are_facts(parsed):
@@ -179,14 +180,14 @@ def test_a_retry_loop_uses_up_no_deliveries(silver):
     back = [{"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in range(1, 5)]
     events = [firehose("deliver.orders"), *(firehose("deliver.orders", headers=headers) for headers in back)]
     facts = silver("rabbitmq", [queue_created(), *events])
-    dead = all_deaths(facts, systems=["rabbitmq"])
+    dead = all_deaths(facts, stage=held_if_few, systems=["rabbitmq"])
     (row,) = receivable(waiting(facts, dead), facts, dead).collect()
     assert (row["claim_count"], len(row["deliveries"])) == (1, 5)
 
 
 def previewed(facts, system, queue, allowed):
     """``{message: (counted deliveries, claims saved, fate)}`` where a message may be delivered so often."""
-    dead = all_deaths(facts, REDIS, kept, [system]).withColumn("pattern_id", F.lit("p"))
+    dead = all_deaths(facts, REDIS, held_if_few, [system]).withColumn("pattern_id", F.lit("p"))
     lived = histories(facts, dead, Choice(system, queue), REDIS).withColumn("pattern_id", F.col("message_id"))
     found = counted(lived, allowed).collect()
     return {row["pattern_id"]: (row["deliveries"], row["claims_saved"], row["fate"]) for row in found}
@@ -303,7 +304,7 @@ def test_what_was_granted_after_a_purge_was_not_purged(silver):
     granted = claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})
     for events, status in (([post(1), purge], "purged"), ([post(1), purge, granted], "claimed")):
         facts = silver("zaqar", events, 5)
-        dead = all_deaths(facts, stage=kept, systems=["zaqar"])
+        dead = all_deaths(facts, stage=held_if_few, systems=["zaqar"])
         assert [row["status"] for row in message_status(facts, dead).collect()] == [status]
 
 
@@ -311,7 +312,7 @@ def test_what_nobody_saw_posted_is_neither_delayed_nor_expired(silver):
     """Its queue's delay was over when it was granted, and nothing tells its TTL."""
     policy = {"_max_claim_count": 2, "_dead_letter_queue": "d", "_default_message_delay": 600}
     events = [at(0, declare(policy)), at(1000, claim()), at(5000, claim()), at(9000, claim(status=204, response=None))]
-    (dead,) = all_deaths(silver("zaqar", events, 9000), systems=["zaqar"]).collect()
+    (dead,) = all_deaths(silver("zaqar", events, 9000), stage=held_if_few, systems=["zaqar"]).collect()
     assert (dead["claim_count"], dead["posted_at"], dead["expires_at"]) == (2, None, None)
     assert dead["dead_lettered_at"] == START.replace(tzinfo=None) + timedelta(seconds=9000)
 
@@ -328,7 +329,7 @@ def test_what_was_purged_did_not_expire(silver):
             "message_id",
             F.lit(None).cast("timestamp").alias("dead_lettered_at"),
         )
-        (row,) = queue_health(facts, kept(none)).collect()
+        (row,) = queue_health(facts, held_if_few(none)).collect()
         assert (row["posted"], row["expired_unseen"]) == (1, expired)
 
 
@@ -372,7 +373,9 @@ def test_zaqars_differences_are_told(silver):
     ]
     facts = silver("zaqar", events)
     told = defaultdict(set)
-    for row in discrepancies(facts, all_deaths(facts, systems=["zaqar"])).select("tenant", "kind").collect():
+    for row in (
+        discrepancies(facts, all_deaths(facts, stage=held_if_few, systems=["zaqar"])).select("tenant", "kind").collect()
+    ):
         told[row["tenant"]].add(row["kind"])
     assert [" ".join(sorted(told[f"p{project}"])) for project in range(len(DIFFERENCES))] == list(DIFFERENCES)
 
@@ -409,7 +412,7 @@ def test_zaqars_differences_are_told(silver):
 )
 def test_other_brokers_differences_are_told(silver, system, events, kinds):
     facts = silver(system, events)
-    found = discrepancies(facts, all_deaths(facts, systems=[system])).select("kind").collect()
+    found = discrepancies(facts, all_deaths(facts, stage=held_if_few, systems=[system])).select("kind").collect()
     assert sorted(row["kind"] for row in found) == kinds
 
 
@@ -423,16 +426,16 @@ def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(silver):
     ways = {"orders": "retry", "retry": "orders", "mail": "parked"}
     events = [queue_created(*sends(target), name=queue) for queue, target in ways.items()]
     facts = silver("rabbitmq", events)
-    found = dead_letter_queues(facts, all_deaths(facts, systems=["rabbitmq"]))
+    found = dead_letter_queues(facts, all_deaths(facts, stage=held_if_few, systems=["rabbitmq"]))
     assert {row["queue"] for row in found.collect()} == {"parked"}
     undone = at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))
     facts = silver("zaqar", [at(1, LIMITED), undone])
-    assert dead_letter_queues(facts, all_deaths(facts, systems=["zaqar"])).isEmpty()
+    assert dead_letter_queues(facts, all_deaths(facts, stage=held_if_few, systems=["zaqar"])).isEmpty()
 
 
 def test_pulsars_delays_are_counted(silver):
     facts = silver("pulsar", [pulsar("send", deliver_after_s=60), pulsar("send", 2)])
-    hours = queue_health(facts, all_deaths(facts, systems=["pulsar"])).collect()
+    hours = queue_health(facts, all_deaths(facts, stage=held_if_few, systems=["pulsar"])).collect()
     assert [(row["posted"], row["delayed"]) for row in hours] == [(2, 1)]
 
 
@@ -441,5 +444,5 @@ def test_a_death_that_names_nobody_is_its_only_receivers(silver):
     letter = pulsar("dead_letter", 50, topic="persistent://broken/default/elsewhere", properties=origin())
     events = [pulsar("send"), pulsar("receive"), pulsar("acknowledge"), letter]
     facts = silver("pulsar", events)
-    (dead,) = all_deaths(facts, systems=["pulsar"]).collect()
+    (dead,) = all_deaths(facts, stage=held_if_few, systems=["pulsar"]).collect()
     assert (dead["subscription"], dead["claim_count"]) == (pulsar("receive")["subscription"], 1)

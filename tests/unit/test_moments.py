@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from deadletter.moments import moments
 from deadletter.rules.zaqar_store import REDIS
+from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import (
     DEAD_TOPIC,
     death,
@@ -17,7 +18,7 @@ from tests.pipelines.broken_events import (
     rabbit,
     zaqar,
 )
-from tests.unit.timed import START, at, grant, kept
+from tests.unit.timed import START, at, grant
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def lived(silver):
     def told(system, events):
         facts = silver(system, events)
         rows = facts.state.withColumn("expires_at", F.lit(None).cast("timestamp"))
-        dead = kept(rows.where("false").withColumnRenamed("expires_at", "dead_lettered_at"))
+        dead = held_if_few(rows.where("false").withColumnRenamed("expires_at", "dead_lettered_at"))
         found = moments(rows, facts, dead, REDIS).collect()
         return [
             (row["micros"] / 1e6 - START.timestamp(), row["subscription"] or row["queue"], row["what"]) for row in found

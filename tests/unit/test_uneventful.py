@@ -6,10 +6,11 @@ from deadletter.gold.at_risk import waiting
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.health import queue_health
 from deadletter.gold.uneventful import split
+from deadletter.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY
 from tests.pipelines.broken_events import claim, declare, post, zaqar
 from tests.pipelines.comparing import assert_same_rows
-from tests.unit.timed import START, at, grant, kept
+from tests.unit.timed import START, at, grant
 
 HOUR = 3600
 
@@ -28,7 +29,7 @@ NO_MORE = zaqar("DELETE", status=204, query={"ids": "z1"})
 
 def test_each_thing_counts_in_its_hour(silver):
     events = [at(0, post(1)), grant(HOUR, "k1"), at(2 * HOUR, NO_MORE)]
-    facts = split(silver("zaqar", events, 9 * HOUR), 5, kept)
+    facts = split(silver("zaqar", events, 9 * HOUR), 5, held_if_few)
     assert facts.state.isEmpty()
     nobody = facts.posts().select(*MESSAGE_KEY, F.lit(None).cast("timestamp").alias("dead_lettered_at"))
     hours = queue_health(facts, nobody).orderBy("hour").select(F.hour("hour"), "posted", "claimed", "settled").collect()
@@ -40,7 +41,7 @@ def test_each_thing_counts_in_its_hour(silver):
 
 
 def test_what_nobody_saw_posted_is_judged(silver):
-    facts = split(silver("zaqar", [at(0, granted("orders", "k1")), at(9, NO_MORE)]), 5, kept)
+    facts = split(silver("zaqar", [at(0, granted("orders", "k1")), at(9, NO_MORE)]), 5, held_if_few)
     assert (facts.state.count(), facts.uneventful.count(), facts.systems()) == (1, 0, ["zaqar"])
 
 
@@ -61,8 +62,8 @@ PROJECTS = {
 def test_a_project_that_is_replayed_as_a_whole_is_judged(silver):
     """A claim of the old queue reaches the message in its dead letter queue, too."""
     whole = silver("zaqar", [event | {"project_id": name} for name, events in PROJECTS.items() for event in events])
-    counted = split(whole, 5, kept)
-    dead = [all_deaths(facts, stage=kept, systems=["zaqar"]) for facts in (whole, counted)]
+    counted = split(whole, 5, held_if_few)
+    dead = [all_deaths(facts, stage=held_if_few, systems=["zaqar"]) for facts in (whole, counted)]
     assert [(row["tenant"], row["queue"]) for row in dead[0].collect()] == [("limit", "d")]
     assert_same_rows(*dead)
     assert_same_rows(*[waiting(facts, died) for facts, died in zip((whole, counted), dead, strict=True)])

@@ -1,4 +1,4 @@
-"""Events at their seconds after a start, and frames as a run keeps them."""
+"""Events at their seconds after a start."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,8 +14,3 @@ def at(seconds, event):
 def grant(seconds, name):
     message = {"id": "z1", "href": f"/v2/queues/orders/messages/z1?claim_id={name}"}
     return at(seconds, claim(message))
-
-
-def kept(frame):
-    """The rows, as a run stages them: plans that are made of plans grow without bounds."""
-    return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
