@@ -7,6 +7,8 @@ BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python b
 # flight are judged by the functions that the run calls: make soak has them, and the rest of these. The first has
 # more events than are held in memory, the second is a small batch, whose rows are held
 ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py classic_limits.py families.py notebooks.py landing.py quarantine.py)
+# functions and properties, and a file of runs that shares no lake with others: both halves take about as long
+PARTS := tests/unit tests/properties tests/pipelines/test_due.py
 OVER_CONNECT = SPARK_REMOTE="local[2]" $(BIN)/pytest
 
 .DEFAULT_GOAL := help
@@ -35,9 +37,9 @@ demo: setup ## Run the main job on the bundled captures and write the report
 # side by side: one session seldom has work for two cores
 test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
 	@mkdir -p build; $(OVER_CONNECT) $(wordlist 1,2,$(ON_CONNECT)) -k "not in_flight" > build/connect.log 2>&1 & connect=$$!; \
-	$(BIN)/pytest libs tests/unit tests/properties > build/parts.log 2>&1 & parts=$$!; \
+	$(BIN)/pytest libs $(PARTS) > build/parts.log 2>&1 & parts=$$!; \
 	trap "kill $$connect $$parts" INT TERM; \
-	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/properties; whole=$$?; \
+	$(BIN)/pytest tests $(addprefix --ignore=,$(PARTS)); whole=$$?; \
 	wait $$parts; parts=$$?; echo "Parts and properties:"; cat build/parts.log; \
 	wait $$connect; connect=$$?; echo "Over Spark Connect:"; cat build/connect.log; \
 	exit $$((whole ? whole : parts ? parts : connect))
