@@ -373,9 +373,8 @@ def test_zaqars_differences_are_told(silver):
     ]
     facts = silver("zaqar", events)
     told = defaultdict(set)
-    for row in (
-        discrepancies(facts, all_deaths(facts, stage=held_if_few, systems=["zaqar"])).select("tenant", "kind").collect()
-    ):
+    dead = all_deaths(facts, stage=held_if_few, systems=["zaqar"])
+    for row in discrepancies(facts, dead).select("tenant", "kind").collect():
         told[row["tenant"]].add(row["kind"])
     assert [" ".join(sorted(told[f"p{project}"])) for project in range(len(DIFFERENCES))] == list(DIFFERENCES)
 

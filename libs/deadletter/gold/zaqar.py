@@ -8,6 +8,8 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
@@ -18,7 +20,6 @@ from deadletter.staging import Stage, as_it_is
 SHARES = 128
 """What is replayed is handed to Python in so many shares: to hand a queue over alone costs more than to replay it."""
 _QUEUE = ["tenant", "queue"]
-_ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64()}
 
 
 def deaths(
@@ -311,8 +312,8 @@ def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits
         moved = [move for scope in scopes.values() for move in zaqar_replay.moves(*scope, habits)]
         return pa.Table.from_pylist(moved, schema=output)
 
-    output = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in zaqar_replay.MOVE_OUTPUT.items()])
     schema = ", ".join(f"{name} {kind}" for name, kind in zaqar_replay.MOVE_OUTPUT.items())
+    output = to_arrow_schema(StructType.fromDDL(schema))
     share = F.pmod(F.xxhash64("tenant", "scope"), F.lit(SHARES))
     return messages.groupBy(share).cogroup(attempts.groupBy(share)).applyInArrow(one_share, schema=schema)
 

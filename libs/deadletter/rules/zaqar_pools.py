@@ -81,5 +81,9 @@ def _pools(told: Column, queue: Column, time: Column) -> Column:
 
 def _latest(rows: Column, time: Column) -> Column:
     """The latest of ``rows`` until ``time``; before the first, the first."""
-    until = partial(F.filter, f=lambda t: t["valid_from"] <= time)
-    return bound(rows, lambda rows: F.coalesce(F.try_element_at(until(rows), F.lit(-1)), F.get(rows, F.lit(0))))
+
+    def latest(rows: Column) -> Column:
+        until = F.filter(rows, lambda t: t["valid_from"] <= time)
+        return F.coalesce(F.try_element_at(until, F.lit(-1)), F.get(rows, F.lit(0)))
+
+    return bound(rows, latest)
