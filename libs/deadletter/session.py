@@ -70,7 +70,7 @@ QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
 """Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.warmup`: Spark starts in half the time."""
-TINY_BATCH = 4 << 20
+TINY_BATCH = 8 << 20
 """Bytes of events, as bronze holds them, up to which a batch's rows are few enough to be held in memory."""
 SMALL_LAKE = 64 << 20
 """Bytes of all events in bronze up to which compiling a tiny batch's queries costs more than interpreting them. In a
@@ -106,7 +106,7 @@ TINY = SMALL | {
     "spark.sql.shuffle.partitions": "1",
     # one task for rows that are held
     "spark.sql.leafNodeDefaultParallelism": "1",
-    HELD_ROWS: "10000",
+    HELD_ROWS: "50000",
 }
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 DELTA = {

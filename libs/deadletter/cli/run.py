@@ -14,7 +14,9 @@ from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
 from deadletter.replay import habits_in
 from deadletter.rules.zaqar_store import STORES
-from deadletter.session import TINY_BATCH
+
+SHORT_RUN = 4 << 20
+"""Bytes of files, compressed ones among them, up to which a run is over in a minute or two."""
 
 
 @click.command()
@@ -63,7 +65,7 @@ def run(
     load_all()
     tell, start = teller(), time.monotonic()
     tell("starting Spark")
-    lake = open_lake(lake_root, quick=size <= TINY_BATCH, kafka=sources.is_kafka(landing))
+    lake = open_lake(lake_root, quick=size <= SHORT_RUN, kafka=sources.is_kafka(landing))
     if masks:
         adopt_masks(lake, masks)
     summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh, found)
