@@ -4,8 +4,8 @@ BIN := $(VENV)/bin
 BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python bench/run.py
 
 # whole runs, which is where Connect could differ; what starts processes of its own says nothing about it. Snapshots in
-# flight are judged by the functions that the run calls: make soak has them, and the rest of these. The first has
-# more events than are held in memory, the second is a small batch, whose rows are held
+# flight are judged by the functions that the run calls: make soak has them, and the rest of these. The first run's
+# rows are written, the second's are held in memory
 ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py classic_limits.py families.py notebooks.py landing.py quarantine.py)
 # functions and properties, and a file of runs that shares no lake with others: both halves take about as long
 PARTS := tests/unit tests/properties tests/pipelines/test_due.py
