@@ -222,6 +222,11 @@ ZAQAR = {
         "quarantine bad_policy",
     ),
     "policy that is a list": (text(declare([1, 2])), "quarantine bad_policy"),
+    "change of a queue without an answer": (
+        text(zaqar("PATCH", "/v2/queues/orders", 200, [{"op": "remove", "path": "/metadata/_max_claim_count"}])),
+        "quarantine no_metadata",
+    ),
+    "a tab before the object": (b"\t" + text(post(52)), "rule: what JSON passes over may come first"),
     "TTL as text": (text(post(39, {"ttl": "300"})), "rule: a number in quotes is read as the number"),
     "status as text": (text(post(40, status="201")), "rule: a number in quotes is read as the number"),
     "a field twice": (
@@ -283,6 +288,13 @@ RABBITMQ = {
         text(rabbit("queue.mirror.promoted", {"headers": {"vhost": "broken", "name": "orders"}}, "event_exchange")),
         "quarantine no_node",
     ),
+    "arguments that are a number": (
+        text(rabbit("queue.created", {"headers": {"name": "q", "vhost": "broken", "arguments": 3}}, "event_exchange")),
+        "quarantine bad_arguments",
+    ),
+    "policy without a definition": (text(policy_set(definition=None)), "quarantine bad_definition"),
+    "policy whose definition is text": (text(policy_set(definition="limit")), "quarantine bad_definition"),
+    "policy with a priority of words": (text(policy_set(priority="high")), "quarantine bad_priority"),
     "policy pattern that only Perl reads": (
         text(policy_set(pattern="^{eu}-")),
         "quarantine foreign_pattern",

@@ -88,6 +88,7 @@ def test_as_of(small_lake):
         (["dead_letters", "--where", "nothing = 1"], "--where nothing = 1: "),
         (["dead_letters", "--as-of", "2026-11-20T21:00:00Z"], "--as-of goes with message_state"),
         (["message_state", "--as-of", "noon"], "--as-of noon: not an ISO 8601 time"),
+        (["message_state", "--as-of", ""], "--as-of : not an ISO 8601 time"),
     ],
 )
 def test_wrong_usage(lake, arguments, told):

@@ -121,6 +121,30 @@ def test_a_status_that_there_is_not(tmp_path):
     assert done.exit_code == 2 and "'regressed'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["show", "dead_letters", "--limit", str(2**31)], "'--limit'"),
+        (["preview", "--system", "zaqar", "--queue", "q", "--delay", str(10**14)], "'--delay'"),
+        (["run", "--landing", "{lake}", "--fresh-after", ""], "--fresh-after : not an ISO 8601 time"),
+        (["quarantine", "discard", "0123456789", "--why", "x"], "give one with --by WHO"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_what_no_run_can_mean(arguments, told, monkeypatch, capsys, tmp_path):
+    """An empty text is what a shell hands on of a command that failed; a container's user may have no name."""
+
+    def nobody():
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    given = [argument.format(lake=tmp_path) for argument in arguments]
+    monkeypatch.setattr(sys, "argv", ["deadletter", *given, "--lake", str(tmp_path)])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert done.value.code == 2 and told in capsys.readouterr().err
+
+
 def ended(error, monkeypatch, capsys):
     """The exit code and the line of a command that fails so."""
 

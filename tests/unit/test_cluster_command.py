@@ -68,6 +68,11 @@ def test_a_place_that_cannot_be_written(tmp_path):
     assert isinstance(done.exception, UsageError) and "x.csv: No such file or directory" in str(done.exception)
 
 
+def test_half_a_surrogate_pair(tmp_path):
+    _, rows = grouped(tmp_path, "a.jsonl", r'{"t": "\ud800", "no": "\ud800"}', "--column", "t", "--id", "no")
+    assert [line for line, _ in rows] == ["?"]
+
+
 def test_json_that_nobody_nests_so_deep(tmp_path):
     with pytest.raises(UsageError, match="line 1 is not JSON"):
         grouped(tmp_path, "a.jsonl", '{"t": ' + "[" * 100_000, "--column", "t")

@@ -175,6 +175,34 @@ def test_a_redriven_message_that_dies_again_is_dead(silver):
         assert rabbitmq.deaths(silver("rabbitmq", events[:3])).isEmpty()
 
 
+TWICE_DEAD = {"x-death": [SHOWN["x-death"][0] | {"count": 2}]}
+"""RabbitMQ keeps the time of the first death."""
+TWO_DEATHS = [
+    at(0.5, firehose("deliver.orders")),
+    at(2, firehose("deliver.dlq", headers=SHOWN)),
+    at(300, firehose("deliver.orders", headers=SHOWN)),
+    at(302, firehose("deliver.dlq", headers=TWICE_DEAD)),
+]
+
+
+def test_a_message_that_is_posted_anew_is_no_longer_dead(silver):
+    """Nor is it later: ``gold.dead_letters`` has no headers to post with it."""
+    (dead,) = rabbitmq.deaths(silver("rabbitmq", TWO_DEATHS)).collect()
+    assert dead["dead_lettered_at"].timestamp() == START.timestamp() + 300
+    anew = at(3600, firehose("deliver.orders"))
+    assert rabbitmq.deaths(silver("rabbitmq", [*TWO_DEATHS, anew], 7200)).isEmpty()
+    late = at(303, firehose("deliver.orders", headers=SHOWN))  # it came back from the first death
+    assert rabbitmq.deaths(silver("rabbitmq", [*TWO_DEATHS, late], 7200)).count() == 1
+
+
+@pytest.mark.parametrize(("known", "headers"), [(TWO_DEATHS, TWICE_DEAD), (TWO_DEATHS[:2], SHOWN)])
+def test_a_return_that_is_yet_to_come_changes_no_death(silver, known, headers):
+    """It shows the death as well, and is read from the queue where the message died."""
+    back = at(3600, firehose("deliver.orders", headers=headers))
+    before, after = (rabbitmq.deaths(silver("rabbitmq", events, 1000)).collect() for events in (known, [*known, back]))
+    assert before == after and [row["dead_letter_queue"] for row in before] == ["dlq"]
+
+
 def test_a_retry_loop_uses_up_no_deliveries(silver):
     """A quorum queue counts anew when a message comes back from its death."""
     back = [{"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in range(1, 5)]
@@ -337,6 +365,20 @@ def test_what_was_purged_did_not_expire(silver):
 def test_a_policy_may_be_for_one_type_of_queue(silver, apply_to, limit):
     history = silver("rabbitmq", [queue_created(), policy_set(**{"apply-to": apply_to})]).policies.collect()
     assert [row["policies"][-1]["max_deliveries"] for row in history] == [limit]
+
+
+def test_arguments_may_be_an_object_and_a_priority_in_quotes(silver):
+    """As the management API writes them."""
+    given = {"x-delivery-limit": 3, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dlq"}
+    head = {"name": "orders", "vhost": "broken", "type": "rabbit_classic_queue"}
+    head["arguments"] = given | {"x-queue-type": "quorum"}
+    declared = rabbit("queue.created", {"headers": head}, "event_exchange")
+    policies = [policy_set(name=str(n), priority=n, definition={"delivery-limit": 2}) for n in (1, "5")]
+    policies[1]["properties"]["headers"]["definition"] = {"delivery-limit": 7, "message-ttl": 9000}
+    (row,) = silver("rabbitmq", [declared, *policies]).policies.collect()
+    told = [row["policies"][n] for n in (0, -1)]
+    assert [(step["queue_type"], step["dead_letter_queue"]) for step in told] == [("quorum", "dlq")] * 2
+    assert [(step["max_deliveries"], step["default_ttl"]) for step in told] == [(3, None), (3, 9)]
 
 
 LIMITED = declare({"_max_claim_count": 1, "_dead_letter_queue": "d"})

@@ -88,7 +88,7 @@ def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
 def parse_time(text: str | None, option: str = "--as-of") -> datetime | None:
     """The time that was given with ``option``, in UTC, or ``None``."""
     try:
-        return utc(text) if text else None
+        return None if text is None else utc(text)
     except ValueError:
         raise UsageError(f"{option} {text}: not an ISO 8601 time such as 2026-11-20T21:44:00+00:00") from None
 

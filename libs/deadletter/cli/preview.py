@@ -8,9 +8,12 @@ import click
 
 from deadletter.cli.common import lake_option, open_lake, print_table, say, say_first
 from deadletter.errors import UsageError
+from deadletter.parsing.envelope import MOST_SECONDS
 
 MOST_ROWS = 50
 """Rows of a table that are printed."""
+LIMITS, DELAYS = click.IntRange(0, 2**31 - 2), click.IntRange(0, MOST_SECONDS)
+"""A limit can allow one delivery more, and an array's elements are counted in 32 bits."""
 
 
 @click.command()
@@ -19,8 +22,8 @@ MOST_ROWS = 50
 @click.option("--queue", required=True, metavar="Q", help="The queue; a Pulsar topic with or without its prefix.")
 @click.option("--subscription", metavar="X", help="Pulsar: one subscription; default: all of the topic's together.")
 @click.option("--tenant", metavar="T", help="Zaqar project, vhost, tenant/namespace; default: all together.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="A delivery limit, in the broker's own terms.")
-@click.option("--delay", type=click.IntRange(min=0), metavar="SECONDS", help="Zaqar: a default delay.")
+@click.option("--limit", type=LIMITS, metavar="N", help="A delivery limit, in the broker's own terms.")
+@click.option("--delay", type=DELAYS, metavar="SECONDS", help="Zaqar: a default delay.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def preview(
     lake_root: str,

@@ -120,13 +120,14 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
     Exit code 0 also where some stay: they are named with the reasons they have now.
     """
     _one_of(event_ids, where)
+    who = who or _user()
     tell = teller()
     tell("starting Spark")
     lake = open_lake(lake_root)
     chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
     count = chosen.count()
     if count:
-        summary = judge_again(lake, chosen, who or getpass.getuser(), why, tell)
+        summary = judge_again(lake, chosen, who, why, tell)
         for warning in summary.warnings:
             say(f"warning: {warning}", err=True)
     still = lake.read(tables.QUARANTINE).join(chosen.select("event_id"), "event_id", "left_semi")
@@ -143,12 +144,21 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
 def discard(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: str | None, why: str) -> None:
     """Acknowledge events as unusable: they leave the list, their raw lines stay in bronze."""
     _one_of(event_ids, where)
+    who = who or _user()
     lake = open_lake(lake_root)
     chosen = _chosen(lake, event_ids, where).select("event_id")
     count = chosen.count()
     if count:
-        put_aside(lake, chosen, who or getpass.getuser(), why)
+        put_aside(lake, chosen, who, why)
     click.echo(f"{count:,} events discarded")
+
+
+def _user() -> str:
+    """The user of this machine; in a container there may be none of this process's number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise UsageError("who decides? This machine knows no name of its user: give one with --by WHO") from None
 
 
 def _one_of(event_ids: tuple[str, ...], where: str | None) -> None:

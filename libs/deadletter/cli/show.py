@@ -22,6 +22,8 @@ from deadletter.lake import Lake
 from deadletter.replay import status_at
 from deadletter.tables import Table
 
+LIMITS = click.IntRange(1, 2**31 - 2)
+"""Spark takes no larger limit, and one row more is asked for."""
 TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"}
 
 
@@ -39,7 +41,7 @@ TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:m
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--as-of", metavar="ISO8601", help="message_state only: each message's status at that time.")
 @click.option("--where", metavar="SQL", help="Only rows for which this is true, e.g. \"queue = 'orders'\".")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many rows; default 20 as a table, else all.")
+@click.option("--limit", type=LIMITS, help="At most so many rows; default 20 as a table, else all.")
 def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | None, limit: int | None) -> None:
     """Print the rows of TABLE, e.g. dead_letters or silver.message_state.
 
@@ -49,7 +51,7 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
     if found is None:
         names = ", ".join(known.full_name for known in tables.ALL_TABLES)
         raise UsageError(f"no table {table}. There are: {names}")
-    if as_of and found is not tables.MESSAGE_STATE:
+    if as_of is not None and found is not tables.MESSAGE_STATE:
         raise UsageError(f"--as-of goes with message_state; {found.full_name} is as the last run's --as-of made it")
     lake, most = open_lake(lake_root), limit or (20 if form == "table" else None)
     with _told(where):
@@ -74,7 +76,7 @@ def _told(where: str | None) -> Iterator[None]:
 
 def select_rows(lake: Lake, table: Table, as_of: str | None, where: str | None, limit: int | None) -> DataFrame:
     """The rows in the order of the table's key."""
-    df = status_at(lake, parse_time(as_of)) if as_of else lake.read(table)
+    df = status_at(lake, parse_time(as_of)) if as_of is not None else lake.read(table)
     df = (df.where(where) if where else df).orderBy(*table.key)
     return df.limit(limit) if limit else df
 

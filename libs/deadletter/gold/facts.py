@@ -104,14 +104,12 @@ def until(
 def dated(deaths: Column, deliveries: Column) -> Column:
     """The deaths, with the time of each repeated one moved to the last delivery that can have led to it, if later.
 
-    RabbitMQ's ``x-death`` counts a message's deaths of one queue and reason, but keeps the time of the first. Where a
-    delivery from the message's own queue shows the death, the last delivery before that one led to it; else the last
-    of all did.
+    RabbitMQ's ``x-death`` counts a message's deaths of one queue and reason, but keeps the time of the first: the last
+    delivery before the event that told of the death led to it.
     """
 
     def put_right(death: Column) -> Column:
-        teller = F.get(F.filter(deliveries, lambda d: d["event_id"] == death["event_id"]), F.lit(0))["time"]
-        before = F.filter(deliveries, lambda d: teller.isNull() | (d["time"] < teller))
+        before = F.filter(deliveries, lambda d: d["time"] < death["told"])
         last = F.date_trunc("second", F.try_element_at(before, F.lit(-1))["time"])
         later = death.withField("time", F.greatest(death["time"], last))
         return F.when(death["count"] > 1, later).otherwise(death)

@@ -40,11 +40,14 @@ def seconds(text: str) -> str:
     return f"CASE WHEN {number} BETWEEN 0 AND {MOST_SECONDS} THEN {number} END"
 
 
+_BEGIN = "ltrim(' \t\r\n', raw)"
+"""The line from its first character that JSON does not pass over."""
+
 ENVELOPE_RULES = {
     "not_utf8: the line has bytes that are no UTF-8": "NOT utf8",
-    "not_an_object: the line is a JSON array; write one event a line": ("utf8 AND startswith(ltrim(raw), '[')"),
+    "not_an_object: the line is a JSON array; write one event a line": f"utf8 AND startswith({_BEGIN}, '[')",
     "not_json: the line is no JSON object; a writer may have been cut off": (
-        "utf8 AND NOT startswith(ltrim(raw), '[') AND NOT readable"
+        f"utf8 AND NOT startswith({_BEGIN}, '[') AND NOT readable"
     ),
     "no_captured_at: captured_at is missing or not an ISO 8601 time with an offset": "readable AND time IS NULL",
     "captured_at_too_early: captured_at is before 2000": f"readable AND time < TIMESTAMP'{EARLIEST} 00:00:00'",
@@ -118,7 +121,7 @@ def _unless_odd(name: str) -> str:
 def _with_envelope(lines: DataFrame, whole: str, captured_at: str, columns: dict[str, Column]) -> DataFrame:
     """Add what every line tells; ``whole`` is SQL for what was read without an error."""
     lines = lines.withColumn("utf8", F.is_valid_utf8("raw"))
-    readable = F.expr(f"utf8 AND startswith(ltrim(raw), '{{') AND ({whole})")
+    readable = F.expr(f"utf8 AND startswith({_BEGIN}, '{{') AND ({whole})")
     told = {"readable": readable, "time": F.expr(clock(captured_at))} | columns
     return lines.withColumns(told).drop("event", "read")
 

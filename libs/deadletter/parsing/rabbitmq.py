@@ -24,7 +24,7 @@ FIELDS = {
 }
 HEADERS = (
     "struct<properties:string,vhost:string,connection:string,channel:string,routed_queues:array<string>,"
-    "name:string,type:string,arguments:array<string>,pattern:string,priority:bigint,`apply-to`:string,"
+    "name:string,type:string,arguments:string,pattern:string,priority:string,`apply-to`:string,"
     "definition:string,node:string,error:string>"
 )
 DEATHS = "array<struct<count:bigint,reason:string,queue:string,time:string>>"
@@ -55,6 +55,8 @@ POLICY_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_
 BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|CC|BCC"
 """Headers that the broker adds or takes away: no part of the message that stays the same on its way."""
 
+_LIST_OR_OBJECT = "coalesce({} RLIKE r'^[\\[{{]', true)"
+
 RULES = ENVELOPE_RULES | {
     "unknown_surface: surface is none of firehose, event_exchange and consumer": (
         "readable AND NOT coalesce(surface IN ('firehose', 'event_exchange', 'consumer'), false)"
@@ -76,6 +78,17 @@ RULES = ENVELOPE_RULES | {
         "kind IN ('mirror_synchronised', 'mirror_promoted') AND coalesce(head.node, '') = ''"
     ),
     "no_policy_name: the policy has no name": f"kind IN {sql_list(POLICY_KINDS)} AND coalesce(head.name, '') = ''",
+    "bad_arguments: the queue's arguments are neither a list nor an object": (
+        f"kind = 'declare' AND NOT {_LIST_OR_OBJECT.format('head.arguments')}"
+    ),
+    "bad_definition: the policy's definition is missing, or neither a list nor an object": (
+        "kind IN ('policy', 'operator_policy') AND head IS NOT NULL"
+        f" AND (head.definition IS NULL OR NOT {_LIST_OR_OBJECT.format('head.definition')})"
+    ),
+    "bad_priority: the policy's priority is not a whole number": (
+        "kind IN ('policy', 'operator_policy') AND head.priority IS NOT NULL"
+        " AND try_cast(head.priority AS bigint) IS NULL"
+    ),
     "bad_pattern: the policy's pattern is missing": (
         "kind IN ('policy', 'operator_policy') AND head IS NOT NULL AND head.pattern IS NULL"
     ),
@@ -191,10 +204,10 @@ def _facts() -> str:
         created_at=created,
         death=(
             # the broker's clock may be ahead of the collector's, but what is shown had happened;
-            # the newest death comes first; only that one led to the queue it was read from
+            # the newest death comes first; only that one led to the queue it was read from, unless the message is back
             "named_struct('time', least(d.time, time), 'event_id', event_id, 'reason', d.reason, 'dead_letter_queue', "
-            "CASE WHEN i = 0 THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count, 'first', d.time, "
-            "'told', time)"
+            "CASE WHEN i = 0 AND queue != d.queue THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count, "
+            "'first', d.time, 'told', time)"
         ),
     )
     return (
@@ -204,15 +217,30 @@ def _facts() -> str:
     )
 
 
-def argument(name: str, source: str = "head.arguments") -> str:
-    r"""SQL for one queue argument among Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``.
+def argument(name: str) -> str:
+    """SQL for one argument that a queue was declared with."""
+    return _told(name, "head.arguments")
 
-    A text is ``<<"orders">>``, or its bytes where one of them is no printable character of Latin-1: the name ``Ö`` is
-    ``<<195,150>>``. An empty text counts as given, as the default exchange's name: it is ``<<>>``.
+
+def setting(name: str) -> str:
+    """SQL for one setting of a policy's ``definition``."""
+    return _told(name, "head.definition")
+
+
+def _told(name: str, told: str) -> str:
+    r"""SQL for the value of a name, as text: of a table of names and values, as the management API writes it, or of a
+    list of Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``, as the broker's events have it.
+
+    A term's text is ``<<"orders">>``, or its bytes where one of them is no printable character of Latin-1: the name
+    ``Ö`` is ``<<195,150>>``. An empty text counts as given, as the default exchange's name: it is ``<<>>``.
     """
     pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(.*)\\}}$'
-    terms = f"transform(filter({source}, a -> a RLIKE '{pattern}'), a -> regexp_extract(a, '{pattern}', 1))"
-    return f"get(transform({terms}, term -> {_VALUE}), 0)"
+    given = f"filter(from_json({told}, 'array<string>'), a -> a RLIKE '{pattern}')"
+    terms = f"transform({given}, a -> regexp_extract(a, '{pattern}', 1))"
+    return (
+        f"CASE WHEN startswith({told}, '{{') THEN from_json({told}, 'map<string,string>')['{name}']"
+        f" ELSE get(transform({terms}, term -> {_VALUE}), 0) END"
+    )
 
 
 _BYTES = "transform(regexp_extract_all(term, '[0-9]+', 0), byte -> lpad(hex(try_cast(byte AS int)), 2, '0'))"
@@ -221,12 +249,6 @@ _VALUE = (
     f" WHEN term RLIKE '^<<[0-9,]*>>$' THEN try_validate_utf8(CAST(unhex(array_join({_BYTES}, '')) AS string))"
     " ELSE term END"
 )
-
-
-def setting(name: str) -> str:
-    """SQL for what a policy's ``definition`` says: a table of names and values, or Erlang terms as queue arguments."""
-    table, terms = (f"from_json(head.definition, '{kind}')" for kind in ("map<string,string>", "array<string>"))
-    return f"CASE WHEN startswith(head.definition, '{{') THEN {table}['{name}'] ELSE {argument(name, terms)} END"
 
 
 # null where the arguments leave a classic queue's mode to the policies
@@ -263,7 +285,8 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
             "default_ttl": _ttl(setting("message-ttl")),
             "default_delay": "0L",
             "attributes": (
-                "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', head.priority, "
+                "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', "
+                "try_cast(head.priority AS bigint), "
                 "'apply-to', head.`apply-to`, 'definition', head.definition, "
                 f"'queue-mode', {setting('queue-mode')}))"
             ),

@@ -108,11 +108,12 @@ RULES = ENVELOPE_RULES | {
     "bad_flavor: the flavor's pool_list is not a list of names": (
         "kind = 'flavor' AND (pools IS NULL OR size(pools) = 0 OR exists(pools, p -> p IS NULL))"
     ),
+    "no_metadata: a change of the queue is not answered with its metadata": "kind = 'update' AND metadata IS NULL",
     "bad_policy: a limit, TTL or delay of the queue is not a whole number from 0, of seconds at most 100 years": (
-        "kind IN ('declare', 'update') AND (metadata IS NULL OR exists(array('_max_claim_count', "
+        "kind = 'declare' AND metadata IS NULL OR kind IN ('declare', 'update') AND exists(array('_max_claim_count', "
         "'_dead_letter_queue_messages_ttl', '_default_message_ttl', '_default_message_delay'), name -> "
         "metadata[name] IS NOT NULL AND NOT "
-        f"coalesce(try_cast(metadata[name] AS bigint) BETWEEN 0 AND {MOST_SECONDS}, false)))"
+        f"coalesce(try_cast(metadata[name] AS bigint) BETWEEN 0 AND {MOST_SECONDS}, false))"
     ),
 }
 
@@ -149,7 +150,8 @@ def _parts() -> dict:
 
     ``messages`` are those posted or granted, ``ids`` the messages posted, as the response names them, or deleted.
     """
-    metadata = "CASE kind WHEN 'declare' THEN request_body WHEN 'update' THEN response_body END"
+    # a queue is declared without a word on it, but a change is answered with all of its metadata
+    metadata = "CASE kind WHEN 'declare' THEN coalesce(request_body, '{}') WHEN 'update' THEN response_body END"
     return {
         "messages": F.expr(
             "CASE WHEN kind = 'post' THEN request.messages"
@@ -162,10 +164,7 @@ def _parts() -> dict:
             " split(array_join(from_json(query_map['ids'], 'array<string>'), ',', ''), ',')"
             " ELSE split(coalesce(nullif(item, ''), query_map['ids']), ',') END END"
         ),
-        "metadata": F.expr(
-            "CASE WHEN kind IN ('declare', 'update') THEN"
-            f" from_json(coalesce({metadata}, '{{}}'), 'map<string,string>') END"
-        ),
+        "metadata": F.expr(f"from_json({metadata}, 'map<string,string>')"),
         "pools": F.expr(
             "CASE WHEN kind = 'flavor' THEN from_json(coalesce(get_json_object(response_body, '$.pool_list'), "
             "get_json_object(request_body, '$.pool_list')), 'array<string>') END"

@@ -57,7 +57,7 @@ def cluster_file(
     rows = list(_read(source, column, id_column))
     _require_unique(source, [line_id for line_id, _ in rows])
     found = group_rows([text for _, text in rows], masks)
-    with Path(out).open("w", newline="", encoding="utf-8") as sink:
+    with Path(out).open("w", newline="", encoding="utf-8", errors="replace") as sink:
         writer = csv.writer(sink)
         writer.writerow(("line_id", "cluster_id", "template"))
         writer.writerows((row[0], t.template_id, t.template) for row, t in zip(rows, found, strict=True))

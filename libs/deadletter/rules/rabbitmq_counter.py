@@ -107,21 +107,15 @@ def _after(record: Column, step: Column) -> Column:
 def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
     """Whether ``delivery``, from the queue of a message's ``death``, shows that it came back from it.
 
-    Its ``x-death`` shows the death: as many of the kind since the same first one. Or, of a first death, it came after
-    the event that told of the death, when the message had left the queue where it lay dead. Both times are the
-    collector's there; the death's own is the broker's, which an event that is collected late seems to follow.
+    Its ``x-death`` shows the death: as many of the kind since the same first one. Or it came after the event that told
+    of the death, when the message had left the queue where it lay dead, and shows none of the kind, as a message that
+    was posted anew does not, or the death was the first. One that shows fewer came back from an earlier death. Both
+    times are the collector's; the death's own is the broker's, which an event that is collected late seems to follow.
     """
-    shown = F.exists(
-        deaths,
-        lambda d: (
-            (d["event_id"] == delivery["event_id"])
-            & (d["reason"] == death["reason"])
-            & (d["count"] >= death["count"])
-            & (d["first"] >= death["first"])
-        ),
-    )
-    later = delivery["time"] > death["told"]
-    return shown | (later & (F.coalesce(death["count"], F.lit(1)) <= 1))
+    alike = F.filter(deaths, lambda d: (d["event_id"] == delivery["event_id"]) & (d["reason"] == death["reason"]))
+    shown = F.exists(alike, lambda d: (d["count"] >= death["count"]) & (d["first"] >= death["first"]))
+    anew = (F.size(alike) == 0) | (F.coalesce(death["count"], F.lit(1)) <= 1)
+    return shown | ((delivery["time"] > death["told"]) & anew)
 
 
 def since_return(deliveries: Column, deaths: Column) -> Column:
