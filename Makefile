@@ -7,8 +7,9 @@ BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python b
 # flight are judged by the functions that the run calls: make soak has them, and the rest of these. The first run's
 # rows are written, the second's are held in memory
 ON_CONNECT := $(addprefix tests/pipelines/test_,captures.py classic_limits.py families.py notebooks.py landing.py quarantine.py)
-# functions and properties, and the killed runs, which end in the properties' lake: both halves take about as long
-PARTS := tests/unit tests/properties tests/pipelines/test_kill.py
+# functions and properties; the killed runs, which end in the properties' lake; and a file of runs that shares none with
+# others: both halves take about as long
+PARTS := tests/unit tests/properties $(addprefix tests/pipelines/test_,kill.py due.py)
 OVER_CONNECT = SPARK_REMOTE="local[2]" $(BIN)/pytest
 
 .DEFAULT_GOAL := help
