@@ -373,9 +373,9 @@ def test_arguments_may_be_an_object_and_a_priority_in_quotes(silver):
     head = {"name": "orders", "vhost": "broken", "type": "rabbit_classic_queue"}
     head["arguments"] = given | {"x-queue-type": "quorum"}
     declared = rabbit("queue.created", {"headers": head}, "event_exchange")
-    policies = [policy_set(name=str(n), priority=n, definition={"delivery-limit": 2}) for n in (1, "5")]
-    policies[1]["properties"]["headers"]["definition"] = {"delivery-limit": 7, "message-ttl": 9000}
-    (row,) = silver("rabbitmq", [declared, *policies]).policies.collect()
+    low = policy_set(name="low", priority=1, definition={"delivery-limit": 2})
+    high = policy_set(name="high", priority="5", definition={"delivery-limit": 7, "message-ttl": 9000})
+    (row,) = silver("rabbitmq", [declared, low, high]).policies.collect()
     told = [row["policies"][n] for n in (0, -1)]
     assert [(step["queue_type"], step["dead_letter_queue"]) for step in told] == [("quorum", "dlq")] * 2
     assert [(step["max_deliveries"], step["default_ttl"]) for step in told] == [(3, None), (3, 9)]

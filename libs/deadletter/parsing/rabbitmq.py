@@ -55,7 +55,7 @@ POLICY_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_
 BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|CC|BCC"
 """Headers that the broker adds or takes away: no part of the message that stays the same on its way."""
 
-_LIST_OR_OBJECT = "coalesce({} RLIKE r'^[\\[{{]', true)"
+_LIST_OR_OBJECT = r"r'^[\[{]'"
 
 RULES = ENVELOPE_RULES | {
     "unknown_surface: surface is none of firehose, event_exchange and consumer": (
@@ -79,11 +79,11 @@ RULES = ENVELOPE_RULES | {
     ),
     "no_policy_name: the policy has no name": f"kind IN {sql_list(POLICY_KINDS)} AND coalesce(head.name, '') = ''",
     "bad_arguments: the queue's arguments are neither a list nor an object": (
-        f"kind = 'declare' AND NOT {_LIST_OR_OBJECT.format('head.arguments')}"
+        f"kind = 'declare' AND NOT (head.arguments RLIKE {_LIST_OR_OBJECT})"
     ),
     "bad_definition: the policy's definition is missing, or neither a list nor an object": (
         "kind IN ('policy', 'operator_policy') AND head IS NOT NULL"
-        f" AND (head.definition IS NULL OR NOT {_LIST_OR_OBJECT.format('head.definition')})"
+        f" AND NOT coalesce(head.definition RLIKE {_LIST_OR_OBJECT}, false)"
     ),
     "bad_priority: the policy's priority is not a whole number": (
         "kind IN ('policy', 'operator_policy') AND head.priority IS NOT NULL"
