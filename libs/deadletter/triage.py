@@ -55,7 +55,10 @@ def standing_decisions(lake: Lake, known: DataFrame, as_of: datetime | None) -> 
 
 def current_ids(known: DataFrame, wanted: list[str]) -> Mapping[str, str]:
     """The present id of each wanted one that has another now."""
-    return dict(known.where(F.col("alias").isin(wanted)).collect()) if wanted else {}
+    if not wanted:
+        return {}
+    rows = known.where(F.col("alias").isin(wanted)).select("alias", "pattern_id").collect()
+    return {row["alias"]: row["pattern_id"] for row in rows}
 
 
 def current_names(known: DataFrame, merged: Mapping[str, str]) -> DataFrame:

@@ -11,8 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from deadletter import session, steps, tables
+from deadletter import session, steps, tables, triage
 from deadletter.lake import Lake
+from deadletter.replay import gold_as_of
 from deadletter.steps import due
 from deadletter.steps.due import WRITING
 from tests.models.clock import SECOND, START, iso
@@ -102,10 +103,16 @@ def monkeypatch_module():
         yield patch
 
 
+def mute(lake, pattern):
+    as_of = gold_as_of(lake)
+    triage.decide(lake, pattern, "mute", "ann", "known", as_of)
+    triage.rejudge(lake, as_of)
+
+
 @pytest.fixture(scope="module")
 def runs(spark, tmp_path_factory, monkeypatch_module):
-    """A lake that got the earlier topic after the later one, and the dead letter topic's readers last. What its second
-    and third run told, and its landing folder."""
+    """A lake that got the earlier topic after the later one, whose pattern was muted then, and the dead letter topic's
+    readers last. What its second and third run told, and its landing folder."""
     folder, told = tmp_path_factory.mktemp("due"), []
     elsewhere, letters = lines_of_the_topic()
     borrowing = topic("small", START + 60 * SECOND, CITIES[:1], tenant="few", healthy=1)
@@ -125,6 +132,8 @@ def runs(spark, tmp_path_factory, monkeypatch_module):
             os.utime(landing / f"{name}.jsonl", (0, 0))
         told.append([])
         steps.run(lake, str(landing.parent), tell=told[-1].append)
+        if name == "first":
+            mute(lake, lake.read(tables.DEAD_LETTERS).where("tenant = 'public/later'").first()["pattern_id"])
     return lake, told[1:], landing.parent
 
 
@@ -137,6 +146,15 @@ def test_a_pattern_that_widens_takes_other_queues_dead_letters_along(runs):
     errors = dead.select("pattern_id", "tenant").distinct().collect()
     assert len({row["pattern_id"] for row in errors}) == 1
     assert len(errors) == 2
+
+
+def test_what_was_decided_follows_a_pattern_to_its_other_id(runs):
+    lake, (told, _), _ = runs
+    assert [text for text in told if "another id" in text]
+    (decided,) = {row["pattern_id"] for row in lake.read(tables.PATTERN_DECISIONS).collect()}
+    (present,) = lake.read(tables.POISON_PATTERNS).where("muted").collect()
+    dead = lake.read(tables.DEAD_LETTERS).where("tenant = 'public/later'").first()
+    assert present["pattern_id"] == dead["pattern_id"] != decided
 
 
 def test_a_small_topic_is_not_due_where_nothing_of_it_is_compared(runs):

@@ -14,6 +14,7 @@ from deadletter.gold.decisions import NONE, Decisions, Move, standing
 from deadletter.gold.identity import aliases, decided, with_pattern
 from deadletter.gold.patterns import grouped, judged, summarised
 from deadletter.patterns.linking import with_signature
+from deadletter.triage import current_ids
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 CITIES = ["Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice"]
@@ -103,6 +104,17 @@ def test_an_earlier_death_that_came_late_leaves_the_old_name(spark, found):
     assert names_after(all_of_it, late, none_known(spark))[before] == after
     older = spark.createDataFrame([("0" * 16, before)], "alias STRING, pattern_id STRING")
     assert names_after(all_of_it, late, older)["0" * 16] == after
+    known = aliases(all_of_it.said, all_of_it.members, published(late), older)
+    assert current_ids(known, [before, "f" * 16]) == {before: after}
+
+
+def test_a_pattern_that_has_no_dead_letter_for_a_while_keeps_its_former_ids(spark, found):
+    """As of a time before its first death there is none of it; its name comes back with it."""
+    none, all_of_it = found(OTHERS), found(closed(range(9)) + OTHERS)
+    present = ids(all_of_it)["m001"]
+    older = spark.createDataFrame([("0" * 16, present)], "alias STRING, pattern_id STRING")
+    kept = aliases(none.said, none.members, published(all_of_it), older)
+    assert names_after(all_of_it, none, kept)["0" * 16] == present
 
 
 def test_order_and_partitions_change_nothing(found):

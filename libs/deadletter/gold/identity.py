@@ -8,7 +8,7 @@ the same facts give the same ids in whatever order and however many runs they ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter
@@ -84,18 +84,22 @@ def aliases(found: DataFrame, members: DataFrame, previous: DataFrame, known: Da
     """Rows of ``alias, pattern_id``: all former ids of the patterns in ``found``: see :func:`other_names`, see
     :func:`successors` of ``previous`` patterns, and those ``known`` already, followed to where their pattern
     went. An id has one successor: the first that tells. ``members`` are the dead letters that ``found`` tells of.
+
+    A known id stays where no dead letter is of its pattern: one may be again, as of another time or by a later event,
+    and then nothing else tells what the pattern was once called.
     """
-    named, gone = other_names(found), successors(previous, found, members)
-    went = gone.select(F.col("alias").alias("pattern_id"), F.col("pattern_id").alias("went"))
+    told = _first_told([other_names(found), successors(previous, found, members)])
+    went = told.select(F.col("alias").alias("pattern_id"), F.col("pattern_id").alias("went"))
     moved = known.select("alias", "pattern_id").join(went, "pattern_id", "left")
     followed = moved.select("alias", F.coalesce("went", "pattern_id").alias("pattern_id"))
-    ranked = [
-        frame.select("alias", "pattern_id", F.lit(rank).alias("rank"))
-        for rank, frame in enumerate((named, gone, followed))
-    ]
+    return _without_current(_first_told([told, followed]), found)
+
+
+def _first_told(frames: Sequence[DataFrame]) -> DataFrame:
+    """Rows of ``alias, pattern_id``, one an alias: what the first of the frames says that has it."""
+    ranked = [frame.select("alias", "pattern_id", F.lit(rank).alias("rank")) for rank, frame in enumerate(frames)]
     every = reduce(DataFrame.unionByName, ranked)
-    first = every.groupBy("alias").agg(F.min(F.struct("rank", "pattern_id"))["pattern_id"].alias("pattern_id"))
-    return _without_current(first, found).join(found.select("pattern_id").distinct(), "pattern_id", "left_semi")
+    return every.groupBy("alias").agg(F.min(F.struct("rank", "pattern_id"))["pattern_id"].alias("pattern_id"))
 
 
 def _without_current(names: DataFrame, found: DataFrame) -> DataFrame:
