@@ -63,6 +63,8 @@ CASES = {
     "expect_column_values_to_not_be_null": [
         *({"column": name} for name in COLUMNS),
         {"column": "s", "row_condition": POSITIVE},
+        {"column": "t", "row_condition": when("time", ">=", "2000-01-01T01:00:00+01:00")},
+        {"column": "t", "row_condition": when("time", "<", "2026-11-20")},
         {"column": "n", "row_condition": {"type": "or", "conditions": [POSITIVE, NO_TEXT]}},
         {"column": "d", "row_condition": {"type": "and", "conditions": [POSITIVE, when("s", "IN", ["a", "ü"])]}},
     ],
@@ -73,6 +75,8 @@ CASES = {
         {"column": "d", "value_set": [0.5, 1, -1.5]},
         {"column": "b", "value_set": [True]},
         {"column": "day", "value_set": ["2000-01-01"]},
+        {"column": "time", "value_set": ["2000-01-01", "2026-11-20T21:53:48.7+01:00"]},
+        {"column": "later", "value_set": ["2000-01-01 00:00"], "row_condition": when("day", "NOT_IN", ["2026-11-20"])},
         {"column": "i", "value_set": [1, 2], "row_condition": when("b", "==", True)},
     ],
     "expect_column_values_to_not_be_in_set": [
@@ -99,6 +103,7 @@ CASES = {
         {"column": "s", "regex": "\\\\|'|\\d"},
         {"column": "s", "regex": "^\\p{L}+$"},
         {"column": "s", "regex": "^$|\\$\\{x\\}"},
+        {"column": "s", "regex": "^(?<first>.)\\k<first>+$"},
     ],
     "expect_column_values_to_not_match_regex": [{"column": "s", "regex": "[\\t\\n]"}, {"column": "s", "regex": "ü|日"}],
     "expect_column_values_to_match_regex_list": [

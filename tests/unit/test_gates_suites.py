@@ -8,6 +8,7 @@ import pytest
 
 from deadletter import tables
 from deadletter.errors import DeadletterError
+from deadletter.gates.checks import document_mistakes
 from deadletter.gates.suites import FOLDER, load, load_all
 
 FILES = sorted(FOLDER.glob("*.json"))
@@ -82,6 +83,18 @@ def typed(kind, **arguments):
     return rule(type=kind, kwargs=arguments)
 
 
+def regex(text):
+    return typed("expect_column_values_to_match_regex", column="consumer", regex=text)
+
+
+def compared(column, operator, parameter):
+    return {"type": "comparison", "column": {"name": column}, "operator": operator, "parameter": parameter}
+
+
+def when(column, operator, parameter):
+    return between(row_condition=compared(column, operator, parameter))
+
+
 PLACE = "expectations[0] (id 00000000-0000-4000-8000-000000000002): "
 MISTAKES = {
     "unknown type": (rule(type="expect_nothing"), PLACE + "type 'expect_nothing' cannot be used in a gate"),
@@ -104,9 +117,23 @@ MISTAKES = {
     "strict is text": (between(strict_min="yes"), "strict_min: 'yes' is not true or false"),
     "mostly above 1": (between(mostly=1.5), "mostly: 1.5 is no share"),
     "column of the wrong type": (kwargs(column="consumer", min_value=0), "column consumer is string, which this type"),
-    "regex that does not read": (
-        typed("expect_column_values_to_match_regex", column="consumer", regex="("),
-        "regex: '(' is no regular expression",
+    "regex that does not read": (regex("("), "regex: '(' is no regular expression"),
+    "regex that repeats too often": (regex("a{99999999999}"), "is no regular expression"),
+    "named group of Python": (
+        regex("(?P<n>x)"),
+        PLACE + "regex: '(?P<n>x)' is no regular expression of Java, which Spark reads: a named group is written (?<",
+    ),
+    "named group that neither reads": (regex("(?<a_b>x)"), "is no regular expression"),
+    "named group repeated in Python": (regex("(?<n>x)(?P=n)"), r"is written \k<name>"),
+    "condition on a group": (regex("(a)?(?(1)b|c)"), "write both cases out"),
+    "comment in a regex": (regex("a(?#why)"), "there are no comments"),
+    "ASCII by a flag": (regex("(?ia)x"), "there is no flag a"),
+    "brace that repeats nothing": (regex('^{"id"'), r"a brace that is no repetition is written \{"),
+    "repetition without its least": (regex("a{,3}"), "{,n} is written {0,n}"),
+    "bracket within brackets": (regex("^[^[]+$"), r"a bracket within brackets is written \["),
+    "one regex of a list": (
+        typed("expect_column_values_to_match_regex_list", column="consumer", regex_list=["a", "(?P<n>x)"]),
+        "regex_list: '(?P<n>x)' is no regular expression of Java",
     ),
     "regex on a number": (typed("expect_column_values_to_match_regex", column="ttl", regex="1"), "ttl is bigint"),
     "empty set": (typed("expect_column_values_to_be_in_set", column="consumer", value_set=[]), "a list with one value"),
@@ -117,6 +144,24 @@ MISTAKES = {
     "number in a set of texts": (
         typed("expect_column_values_to_be_in_set", column="consumer", value_set=[1]),
         "1 is no",
+    ),
+    "no time in a set of times": (
+        typed("expect_column_values_to_be_in_set", column="time", value_set=["2026-01-31", "abc"]),
+        PLACE + "value_set: 'abc' is no timestamp as Spark reads it, e.g. 2026-01-31T10:00:00+00:00",
+    ),
+    "time that only Python reads": (
+        typed("expect_column_values_to_be_in_set", column="time", value_set=["2026-W01-1"]),
+        "value_set: '2026-W01-1' is no timestamp",
+    ),
+    "day that is none": (
+        typed("expect_column_values_to_be_in_set", column="time", value_set=["2026-02-30"]),
+        "value_set: '2026-02-30' is no timestamp",
+    ),
+    "no time in a pair": (
+        typed(
+            "expect_column_pair_values_to_be_in_set", column_A="queue", column_B="time", value_pairs_set=[["q", "abc"]]
+        ),
+        "value_pairs_set: 'abc' is no timestamp",
     ),
     "pair without its second": (
         typed("expect_column_pair_values_a_to_be_greater_than_b", column_A="limit"),
@@ -132,6 +177,36 @@ MISTAKES = {
         between(row_condition={"type": "nullity", "column": {"name": "lmit"}, "is_null": True}),
         "row_condition: unknown column 'lmit'",
     ),
+    "condition that is equal to null": (
+        when("consumer", "==", None),
+        PLACE + "row_condition: consumer: nothing can be compared with null; ask for it with nullity",
+    ),
+    "condition in a list with null": (when("consumer", "NOT_IN", ["a", None]), "nothing can be compared with null"),
+    "condition in no list": (when("consumer", "IN", "a"), "row_condition: consumer: a list with one value at least"),
+    "condition in an empty list": (when("consumer", "IN", []), "consumer: a list with one value at least is needed"),
+    "condition with a list": (when("granted", "==", [1]), "granted: [1] is no value of a bigint column"),
+    "condition with a text for a number": (when("granted", ">", "0"), "granted: '0' is no value of a bigint column"),
+    "condition with a number for a text": (when("consumer", "==", 1), "consumer: 1 is no value of a string column"),
+    "condition with no time": (when("time", ">", "soon"), "time: 'soon' is no timestamp as Spark reads it"),
+    "condition with a parameter": (
+        when("time", "<", {"$PARAMETER": "as_of"}),
+        "{'$PARAMETER': 'as_of'} is no timestamp",
+    ),
+    "and of nothing": (between(row_condition={"type": "and", "conditions": []}), "and needs a list with one condition"),
+    "or of nothing, deep": (
+        between(
+            row_condition={
+                "type": "and",
+                "conditions": [compared("granted", ">", 0), {"type": "or", "conditions": []}],
+            }
+        ),
+        PLACE + "row_condition: or needs a list with one condition at least",
+    ),
+    "nullity that is no flag": (
+        between(row_condition={"type": "nullity", "column": {"name": "consumer"}, "is_null": "no"}),
+        "row_condition: consumer: is_null is 'no', not true or false",
+    ),
+    "no condition": (between(row_condition=None), "row_condition must be GX's comparison"),
     "condition as text": (between(row_condition="ttl > 1"), "row_condition must be GX's comparison"),
     "query without a batch": (
         typed("unexpected_rows_expectation", unexpected_rows_query="SELECT 1"),
@@ -161,6 +236,51 @@ def test_a_mistake_is_told_with_its_place(tmp_path, mistake):
         load(path)
     assert str(error.value).startswith(f"{path}: ")
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator", "parameter", "told"),
+    [
+        ("array<string>", "==", "a", "a column of array<string> cannot be compared"),
+        ("map<string,string>", "IN", ["a"], "a column of map<string,string> cannot be compared"),
+        ("struct<a:int>", "!=", "a", "a column of struct<a:int> cannot be compared"),
+        ("boolean", "==", "true", "'true' is no value of a boolean column"),
+        ("boolean", "IN", [True], "GX takes no true or false in the list of IN"),
+        ("date", "==", "2026-01-31T10:00:00", "is no date as Spark reads it"),
+        ("decimal(20,4)", "<", True, "True is no value of a decimal(20,4) column"),
+        ("boolean", "==", True, None),
+        ("date", "IN", ["2026-01-31"], None),
+        ("timestamp", ">=", "2026-01-31T10:00:00.5+01:00", None),
+        ("timestamp", "<", "2026-01-31", None),
+        ("decimal(20,4)", "<", 0.5, None),
+        ("string", "NOT_IN", ["a", ""], None),
+    ],
+)
+def test_a_condition_compares_what_the_column_holds(kind, operator, parameter, told):
+    document = copy.deepcopy(GOOD)
+    when("x", operator, parameter)(document)
+    columns = {"limit": "bigint", "event_id": "string", "x": kind}
+    found = document_mistakes(document, GOOD["name"], columns)
+    assert [text.startswith(PLACE + "row_condition: x: ") and told in text for text in found] == [True] * bool(told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"(?<n>x)\k<n>",
+        r"\(?P<n>",
+        r"\{a\}|[{}]",
+        "[(?P<]",
+        "^x{2}y{2,}z{2,3}$",
+        r"[\[]|[]a]",
+        "[a-z&&[^b]]+",
+        r"\p{L}+",
+    ],
+)
+def test_a_regex_that_java_reads(text):
+    document = copy.deepcopy(GOOD)
+    document["expectations"][1]["kwargs"]["regex"] = text
+    assert document_mistakes(document, GOOD["name"], {"limit": "bigint", "event_id": "string"}) == []
 
 
 def test_the_good_one_loads(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 from deadletter.errors import DeadletterError
 from deadletter.gates.catalogue import LIST, ROW, TYPES, Expectation, in_family
 from deadletter.gates.sql import condition
-from deadletter.gates.values import bounds_mistakes, value_mistakes
+from deadletter.gates.values import bounds_mistakes, comparison_mistakes, value_mistakes
 
 SEVERITIES = ("critical", "warning", "info")
 SUITE_KEYS = {"name", "id", "expectations", "meta", "notes"}
@@ -79,17 +79,30 @@ def _kwargs(expectation: Expectation, kwargs: dict[str, Any], columns: Columns) 
         found += bounds_mistakes(kwargs, expectation, kinds)
     for key, value in kwargs.items():
         found += [f"{key}: {text}" for text in value_mistakes(key, value, kinds)]
-    return found + _row_condition(kwargs.get("row_condition"), columns)
+    return found + (_row_condition(kwargs["row_condition"], columns) if "row_condition" in kwargs else [])
 
 
 def _row_condition(tree: Any, columns: Columns) -> list[str]:
-    if tree is None:
-        return []
     try:
         _, named = condition(tree)
     except DeadletterError as error:
         return [str(error)]
-    return [f"row_condition: unknown column {name!r}" for name in named if name not in columns]
+    unknown = [f"unknown column {name!r}" for name in named if name not in columns]
+    return [f"row_condition: {text}" for text in unknown or _condition(tree, columns)]
+
+
+def _condition(tree: dict[str, Any], columns: Columns) -> list[str]:
+    """What is wrong in a condition that has GX's form and known columns."""
+    if tree["type"] in ("and", "or"):
+        if not isinstance(tree["conditions"], list) or not tree["conditions"]:
+            return [f"{tree['type']} needs a list with one condition at least"]
+        return [text for part in tree["conditions"] for text in _condition(part, columns)]
+    column = tree["column"]["name"]
+    if tree["type"] == "nullity":
+        flag = isinstance(tree["is_null"], bool)
+        return [] if flag else [f"{column}: is_null is {tree['is_null']!r}, not true or false"]
+    found = comparison_mistakes(tree["operator"], tree["parameter"], columns[column])
+    return [f"{column}: {text}" for text in found]
 
 
 def _named(expectation: Expectation, kwargs: dict[str, Any]) -> list:

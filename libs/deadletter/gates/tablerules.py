@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from deadletter.errors import DeadletterError, first_line
 from deadletter.gates.catalogue import ROW, TYPES
@@ -57,13 +58,29 @@ def is_counted(rule: Rule) -> bool:
 
 def _measure(df: DataFrame, suite: Suite, rules: list[Rule], queries: dict[str, DataFrame]) -> dict[str, Any]:
     """One row with every rule's figures: ``rows_<id>``, ``failing_<id>``, ``figure_<id>``, ``holds_<id>``."""
-    parts = [df.selectExpr("count(1) AS total", *[text for rule in rules for text in _figures(suite, rule)])]
-    parts += [_duplicates(df, rule) for rule in rules if TYPES[rule.type].across]
-    parts += [found.selectExpr(f"count(1) AS `failing_{rule_id}`") for rule_id, found in queries.items()]
     try:
+        parts = [df.selectExpr("count(1) AS total", *[text for rule in rules for text in _figures(suite, rule)])]
+        parts += [_duplicates(df, rule) for rule in rules if TYPES[rule.type].across]
+        parts += [found.selectExpr(f"count(1) AS `failing_{rule_id}`") for rule_id, found in queries.items()]
         return reduce(DataFrame.crossJoin, parts).first().asDict()
     except PySparkException as error:
-        raise DeadletterError(f"{suite.name}: its suite cannot be judged: {first_line(error)}") from error
+        raise DeadletterError(f"{suite.name}: {_cause(df, suite, rules, error)}") from error
+
+
+def _cause(df: DataFrame, suite: Suite, rules: list[Rule], error: PySparkException) -> str:
+    """What cannot be judged, and why: the first rule that Spark does not even plan by itself, else the suite."""
+    for rule in rules:
+        try:
+            _planned(df, suite, rule)
+        except PySparkException as own:
+            return f"rule {rule.name} ({rule.id}) cannot be judged: {first_line(own)}"
+    return f"its suite cannot be judged: {first_line(error)}"
+
+
+def _planned(df: DataFrame, suite: Suite, rule: Rule) -> StructType:
+    """The columns of one rule's figures; raises where Spark does not take its SQL, and reads no row."""
+    figures = _duplicates(df, rule) if TYPES[rule.type].across else df.selectExpr("1", *_figures(suite, rule))
+    return figures.schema
 
 
 def _figures(suite: Suite, rule: Rule) -> list[str]:

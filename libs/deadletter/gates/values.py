@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
 
-from deadletter.gates.catalogue import BOUNDS, COUNT, NUMBER, ROW, SHARE, Expectation, in_family
+from deadletter.gates.catalogue import BOUNDS, COUNT, NUMBER, PLAIN, ROW, SHARE, Expectation, in_family
 from deadletter.gates.sql import EXACT
 
 IGNORED = {
@@ -16,6 +16,33 @@ IGNORED = {
     "column_list": ("all_values_are_missing", "any_value_is_missing", "never"),
 }
 LARGEST = 2**63 - 1
+DAY = r"\d{4}-\d\d-\d\d"
+TIMES = {
+    "date": (re.compile(DAY, re.ASCII), "2026-01-31"),
+    "timestamp": (
+        re.compile(rf"{DAY}([T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII),
+        "2026-01-31T10:00:00+00:00",
+    ),
+}
+"""How sets and conditions write a time, with an example: Spark reads the text itself, and not all that Python reads."""
+ONLY_PYTHON = {
+    r"\(\?P<": "a named group is written (?<name>...), its name in letters and digits",
+    r"\(\?P=": r"what a named group found is written \k<name>",
+    r"\(\?\(": "there is no (?(group)...|...): write both cases out, with | between them",
+    r"\(\?#": "there are no comments: meta.why is the place",
+    r"\(\?[imsux]*a": r"there is no flag a: \w, \d and \s are ASCII without it",
+    r"\{(?!\d+(,\d*)?\})": r"a brace that is no repetition is written \{, and {,n} is written {0,n}",
+    r"\[": r"a bracket within brackets is written \[",
+}
+"""What Python's regular expressions have and Java's have not, and what to write instead."""
+OPAQUE = re.compile(r"\\(?:[pPN]\{[^}]*\}|.)|\[\^?\]?(?:\\.|&&\[|[^]\\[])*\]", re.DOTALL)
+"""An escaped character or class, and a set of characters: nothing in it is an operator."""
+ONLY_JAVA = {
+    r"\\[pP]\{\w+\}": r"\\w",
+    r"\(\?<(?=[A-Za-z][A-Za-z0-9]*>)": "(?P<",
+    r"(?<!\\)\\k<(\w+)>": r"(?P=\1)",
+}
+"""What Java has and Python has not, and what reads like it in Python."""
 
 
 def is_parameter(value: Any) -> bool:
@@ -40,6 +67,19 @@ def bounds_mistakes(kwargs: dict[str, Any], expectation: Expectation, kinds: lis
     if not found and len(fixed) == 2 and fixed["min_value"] > fixed["max_value"]:
         found.append("min_value is above max_value")
     return found
+
+
+def comparison_mistakes(operator: str, value: Any, kind: str) -> list[str]:
+    """What is wrong in a row condition that compares a column of the type ``kind`` with ``value``."""
+    if not in_family(kind, PLAIN):
+        return [f"a column of {kind} cannot be compared; a condition can only ask for its nullity"]
+    several = operator in ("IN", "NOT_IN")
+    if value is None or (several and isinstance(value, list) and None in value):
+        # == and NOT_IN would be true of no row: such a rule could never fail
+        return ["nothing can be compared with null; ask for it with nullity and is_null"]
+    if several and kind == "boolean":
+        return [f"GX takes no true or false in the list of {operator}; use == or !="]
+    return _values(value, [kind]) if several else _value(value, kind)
 
 
 def _bound_check(expectation: Expectation, kinds: list[str]) -> Callable[[Any], list[str]]:
@@ -92,11 +132,24 @@ def _values(value: Any, kinds: list[str]) -> list[str]:
 
 
 def _value(value: Any, kind: str) -> list[str]:
+    if kind in TIMES:
+        written, example = TIMES[kind]
+        return [] if _is_time(value, written) else [f"{value!r} is no {kind} as Spark reads it, e.g. {example}"]
     if in_family(kind, NUMBER):
         fits = not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST
     else:
         fits = isinstance(value, bool if kind == "boolean" else str)
     return [] if fits else [f"{value!r} is no value of a {kind} column"]
+
+
+def _is_time(value: Any, written: re.Pattern[str]) -> bool:
+    if not isinstance(value, str) or not written.fullmatch(value):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:  # e.g. the 30th of February
+        return False
+    return True
 
 
 def _pairs(value: Any, kinds: list[str]) -> list[str]:
@@ -111,11 +164,16 @@ def _pairs(value: Any, kinds: list[str]) -> list[str]:
 def _regex(value: Any, kinds: list[str]) -> list[str]:
     if not isinstance(value, str) or not value:
         return ["a regular expression is needed"]
+    read = value
+    for written, alike in ONLY_JAVA.items():
+        read = re.sub(written, alike, read)
     try:
-        re.compile(re.sub(r"\\[pP]\{\w+\}", r"\\w", value))  # Java's classes, which Python does not know
-    except re.error as error:
+        re.compile(read)
+    except (re.error, OverflowError) as error:
         return [f"{value!r} is no regular expression: {error}"]
-    return []
+    operators = OPAQUE.sub("_", value)
+    found = [text for written, text in ONLY_PYTHON.items() if re.search(written, operators)]
+    return [f"{value!r} is no regular expression of Java, which Spark reads: {text}" for text in found]
 
 
 def _regexes(value: Any, kinds: list[str]) -> list[str]:
