@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from deadletter.errors import UsageError
-from deadletter.frames import frame_of
 from deadletter.lake import Lake
 from deadletter.patterns.masking import load_masks
 from deadletter.patterns.masks import MASKS, Mask
+from deadletter.regexes import unreadable
 
 FILE = "masks.json"
 """The lake's own rows, in the lake's folder."""
@@ -23,21 +23,21 @@ def lake_masks(lake: Lake) -> tuple[Mask, ...]:
     return load_masks(own) if own.exists() else MASKS
 
 
-def _require_java(lake: Lake, path: str, rows: Sequence[Mask]) -> None:
+def _require_readable(lake: Lake, path: str, rows: Sequence[Mask]) -> None:
     """Raise :class:`UsageError` where Spark, whose regular expressions are Java's, cannot read what Python can."""
-    given = frame_of(lake.spark, [(row.name, row.regex) for row in rows], "name STRING, regex STRING")
-    foreign = given.where("try_reflect('java.util.regex.Pattern', 'compile', regex) IS NULL").first()
+    foreign = unreadable(lake.spark, [row.regex for row in rows])
     if foreign:
+        name = next(row.name for row in rows if row.regex == foreign[0])
         raise UsageError(
-            f"masks file {path}: rule {foreign['name']!r}: the regex is none of Java's, by which Spark reads it; "
-            "a group there has no name"
+            f"masks file {path}: rule {name!r}: the regex is none of Java's, by which Spark reads it; a group there "
+            "has no name"
         )
 
 
 def adopt_masks(lake: Lake, path: str) -> None:
     """Make a file's rows the lake's own from now on; :class:`UsageError` where one cannot be used."""
     rows = load_masks(path)[: -len(MASKS)]
-    _require_java(lake, path, rows)
+    _require_readable(lake, path, rows)
     text = json.dumps([{k: v for k, v in asdict(row).items() if k != "needs"} for row in rows], indent=2)
     with lake.lock():  # another run may be at work with the rows that are there
         Path(lake.folder).mkdir(parents=True, exist_ok=True)

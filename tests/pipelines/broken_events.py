@@ -185,7 +185,7 @@ ZAQAR = {
     "post without a response body": (text(post(31, response=None)), "quarantine resources_do_not_match"),
     "empty message id": (
         text(post(32, response={"resources": ["/v2/queues/orders/messages/"]})),
-        "quarantine value_lengths_to_be_between(message_id)",
+        "quarantine no_message_ids",
     ),
     "TTL below 0": (text(post(33, {"ttl": -60})), "quarantine bad_ttl"),
     "TTL of words": (text(post(34, {"ttl": "an hour"})), "quarantine bad_ttl"),
@@ -202,6 +202,7 @@ ZAQAR = {
     "claim with a limit below 0": (text(claim(query={"limit": -5})), "quarantine bad_claim"),
     "claim whose request is a list": (text(claim(request=[60, 60])), "quarantine bad_claim"),
     "claim that grants a message without id": (text(claim({"id": None})), "quarantine bad_response_body"),
+    "claim that grants a message with an empty id": (text(claim({"id": ""})), "quarantine bad_response_body"),
     "claim with an empty answer": (text(claim(response={})), "quarantine bad_response_body"),
     "claim that does not name itself": (
         text(claim({"href": "/v2/queues/orders/messages/zc"})),
@@ -305,11 +306,8 @@ RABBITMQ = {
     "delivery from no queue": (text(firehose("deliver.")), "quarantine no_queue"),
     "queue created without a name": (text(queue_created(name="")), "quarantine no_queue"),
     "publish without its queues": (text(firehose(routed_queues=None)), "quarantine no_routed_queues"),
-    "publish to a queue without a name": (
-        text(firehose(routed_queues=[""])),
-        "quarantine value_lengths_to_be_between(queue)",
-    ),
-    "publish to null": (text(firehose(routed_queues=[None])), "quarantine values_to_not_be_null(queue)"),
+    "publish to a queue without a name": (text(firehose(routed_queues=[""])), "quarantine no_routed_queues"),
+    "publish to null": (text(firehose(routed_queues=[None])), "quarantine no_routed_queues"),
     "expiration of words": (text(firehose(properties={"expiration": "never"})), "quarantine bad_expiration"),
     "expiration below 0": (text(firehose(properties={"expiration": "-1"})), "quarantine bad_expiration"),
     "delivery count of words": (
@@ -454,9 +452,8 @@ def document() -> str:
     head = (
         "# Broken events\n\n"
         "Every kind of broken event that the tests feed in one run beside good ones, and how it ends. An event in\n"
-        "quarantine has the reason code named here; `deadletter quarantine list` counts them. Codes such as\n"
-        "`values_to_not_be_null(queue)` are rules of `expectations/`, the others are the parsers'. The table is\n"
-        "made from `tests/pipelines/broken_events.py`: `python -m tests.pipelines.broken_events` writes it.\n\n"
+        "quarantine has the reason code named here; `deadletter quarantine list` counts them. The table is made from\n"
+        "`tests/pipelines/broken_events.py`: `python -m tests.pipelines.broken_events` writes it.\n\n"
         "| broker | event | how it ends |\n| --- | --- | --- |\n"
     )
     return head + "\n".join(rows) + "\n"

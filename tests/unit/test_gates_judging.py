@@ -82,6 +82,14 @@ def test_a_query_without_its_table_is_told(attempts):
         judge(attempts, suite(KNOWN))
 
 
+@pytest.mark.parametrize(("rule", "column"), [(LIMIT, "limit"), (GRANTED, "granted"), (UNIQUE, "event_id")])
+def test_a_rule_that_spark_does_not_take_is_told(attempts, rule, column):
+    with pytest.raises(DeadletterError) as error:
+        judge(attempts.drop(column), suite(*[other for other in (LIMIT, GRANTED, UNIQUE) if other != rule], rule))
+    assert str(error.value).startswith(f"silver.claim_attempts: rule {rule.name} ({rule.id}) cannot be judged: ")
+    assert f"`{column}`" in str(error.value)
+
+
 def test_no_rows_break_nothing(attempts):
     outcomes = judge(attempts.where("false"), suite(LIMIT, GRANTED, UNIQUE))
     assert [(outcome.passed, outcome.rows) for outcome in outcomes] == [(True, 0)] * 3
@@ -115,10 +123,23 @@ def test_bad_rows_become_quarantined_events(spark, attempts):
         [("a", "zaqar", "{}", "f", None), ("b", "zaqar", "{x}", "f", None), ("b", "zaqar", "{x}", "g", None)],
         "event_id string, system string, raw string, source_file string, captured_at timestamp",
     )
-    rows = tables.conform(refused(bad, suite(LIMIT, ID), events), tables.QUARANTINE).collect()
+    rows = tables.conform(refused(bad, suite(LIMIT, ID), bad, events), tables.QUARANTINE).collect()
     assert [(r["event_id"], r["raw"], r["source_file"], r["reasons"]) for r in rows] == [
         ("b", "{x}", "f", ["values_to_be_between(limit): why 1"])
     ]
+
+
+def test_every_event_behind_a_bad_row_is_refused(spark):
+    """Also those that the row does not name any more; a part of its key may be missing."""
+    named = replace(suite(replace(ID, kwargs={"column": "queue"})), columns={"queue": "string", "message_id": "string"})
+    rule = replace(named, key=("queue", "message_id"))
+    bad = spark.createDataFrame([(None, "m1", "a")], "queue string, message_id string, posted_by string")
+    told = [(None, "m1", "a"), (None, "m1", "b"), (None, "m2", "c"), ("q", "m1", "d")]
+    behind = spark.createDataFrame(told, "queue string, message_id string, event_id string")
+    events = [(name, "zaqar", "{}", "f", None) for name in "abcd"]
+    copies = "event_id string, system string, raw string, source_file string, captured_at timestamp"
+    found = refused(bad, rule, behind, spark.createDataFrame(events, copies))
+    assert {row["event_id"] for row in found.collect()} == {"a", "b"}
 
 
 def test_metrics_become_the_past(spark):

@@ -21,11 +21,14 @@ def parse(bronze: DataFrame, systems: list[str], stage: Stage) -> Facts:
     """The facts of bronze rows, for the ``systems`` that occur in them.
 
     Each raw line is parsed once: ``stage`` keeps the result, from which every kind of fact is read. Rows of
-    other systems come back in ``events`` with a reason and no facts. ``raw`` is null where nothing was refused.
+    other systems come back in ``events`` with a reason and no facts. ``raw`` is null where
+    nothing can be refused any more.
     """
     known = [name for name in BROKERS if name in systems] or [zaqar.SYSTEM]
-    parsed = together(partial(stage, _parsed(bronze, name)) for name in known)
-    told = [_with_event_columns(BROKERS[name].facts(frame)) for name, frame in zip(known, parsed, strict=True)]
+    parsed = dict(zip(known, together(partial(stage, _parsed(bronze, name)) for name in known), strict=True))
+    if rabbitmq.SYSTEM in parsed:
+        parsed[rabbitmq.SYSTEM] = rabbitmq.judge_patterns(parsed[rabbitmq.SYSTEM])
+    told = [_with_event_columns(BROKERS[name].facts(frame)) for name, frame in parsed.items()]
     facts = reduce(Facts.union, told)
     others = [name for name in systems if name not in BROKERS]
     if others:
@@ -34,8 +37,9 @@ def parse(bronze: DataFrame, systems: list[str], stage: Stage) -> Facts:
 
 
 def _parsed(bronze: DataFrame, system: str) -> DataFrame:
-    """Parsed events of one broker; only the refused ones keep their raw text, most of an event's bytes."""
-    raw = F.when(F.size("reasons") > 0, F.col("raw"))
+    """Parsed events of one broker; only those that are refused, or may be yet, keep their raw text, most of an event's
+    bytes."""
+    raw = F.when((F.size("reasons") > 0) | F.col("kind").isin(*rabbitmq.WITH_PATTERN), F.col("raw"))
     return BROKERS[system].parse(bronze).withColumn("raw", raw)
 
 

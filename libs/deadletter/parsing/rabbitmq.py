@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
+from deadletter.regexes import unreadable
 from deadletter.rules.rabbitmq import COUNTER_KINDS, EVERY, SHARED_KINDS
 from deadletter.sqltext import sql_list
 
@@ -57,6 +58,11 @@ BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-ac
 
 _LIST_OR_OBJECT = r"r'^[\[{]'"
 
+# RabbitMQ's are Perl's: a named group (?P<name>...) or a brace that repeats nothing is no pattern here
+FOREIGN = "foreign_pattern: the policy's pattern is no regular expression of Java's"
+WITH_PATTERN = ("policy", "operator_policy")
+"""The kinds of events whose pattern Spark has to be able to read."""
+
 RULES = ENVELOPE_RULES | {
     "unknown_surface: surface is none of firehose, event_exchange and consumer": (
         "readable AND NOT coalesce(surface IN ('firehose', 'event_exchange', 'consumer'), false)"
@@ -92,13 +98,9 @@ RULES = ENVELOPE_RULES | {
     "bad_pattern: the policy's pattern is missing": (
         "kind IN ('policy', 'operator_policy') AND head IS NOT NULL AND head.pattern IS NULL"
     ),
-    # RabbitMQ's are Perl's: a named group (?P<name>...) or a brace that repeats nothing is no pattern here
-    "foreign_pattern: the policy's pattern is no regular expression of Java's": (
-        "kind IN ('policy', 'operator_policy') AND head.pattern IS NOT NULL"
-        " AND try_reflect('java.util.regex.Pattern', 'compile', head.pattern) IS NULL"
-    ),
-    "no_routed_queues: a publish does not say which queues it went to": (
-        "kind = 'publish' AND head IS NOT NULL AND head.routed_queues IS NULL"
+    "no_routed_queues: a publish does not say which queues it went to, each by its name": (
+        "kind = 'publish' AND head IS NOT NULL AND (head.routed_queues IS NULL"
+        " OR exists(head.routed_queues, q -> coalesce(q, '') = ''))"
     ),
     "bad_expiration: expiration is not a whole number of milliseconds from 0, at most 100 years": (
         "kind = 'publish' AND message['expiration'] IS NOT NULL AND "
@@ -157,7 +159,7 @@ Messages with equal properties and payload then count as one."""
 
 _REPLY = "startswith({}, 'amq.rabbitmq.reply-to')"
 """A direct reply goes to a channel, which no queue is."""
-_ROUTED = f"filter(head.routed_queues, q -> q IS NULL OR NOT {_REPLY.format('q')})"
+_ROUTED = f"filter(head.routed_queues, q -> NOT {_REPLY.format('q')})"
 _SILENT = f"kind IS NULL OR kind = 'publish' AND size({_ROUTED}) = 0 OR kind = 'deliver' AND {_REPLY.format('queue')}"
 
 
@@ -214,6 +216,21 @@ def _facts() -> str:
         f"CASE WHEN silent THEN array() ELSE CASE kind WHEN 'publish' THEN transform({_ROUTED}, q -> {posted})"
         f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(transform(deaths, (d, i) -> {died}), array()))"
         f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned}) END END"
+    )
+
+
+def judge_patterns(parsed: DataFrame) -> DataFrame:
+    """Parsed events, of which those whose policy's pattern Spark cannot read have :data:`FOREIGN` as a reason.
+
+    ``parsed`` is read here, so it had better be staged.
+    """
+    told = parsed.where(F.col("kind").isin(*WITH_PATTERN) & (F.size("reasons") == 0)).select("head.pattern").distinct()
+    foreign = unreadable(parsed.sparkSession, [row["pattern"] for row in told.collect()])
+    if not foreign:
+        return parsed
+    bad = F.col("kind").isin(*WITH_PATTERN) & F.col("head.pattern").isin(*foreign)
+    return parsed.withColumn(
+        "reasons", F.when(bad, F.array_append("reasons", F.lit(FOREIGN))).otherwise(F.col("reasons"))
     )
 
 

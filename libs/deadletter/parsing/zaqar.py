@@ -76,8 +76,9 @@ RULES = ENVELOPE_RULES | {
         rf"readable AND {WRITTEN} AND (coalesce(project_id, '') = '' OR project_id RLIKE '^[\\[{{]')"
     ),
     "bad_query: query is not an object": "readable AND query IS NOT NULL AND NOT startswith(query, '{')",
-    "no_message_ids: a delete names no message": (
+    "no_message_ids: a delete, or the response to a post, names a message without its id": (
         "kind = 'delete' AND (ids IS NULL OR exists(ids, id -> trim(id) = ''))"
+        " OR kind = 'post' AND exists(ids, id -> coalesce(trim(substring_index(id, '/', -1)), '') = '')"
     ),
     "bad_status: status is not an HTTP status": "readable AND (code IS NULL OR code NOT BETWEEN 100 AND 599)",
     "bad_request_body: the request's messages do not read": (
@@ -95,8 +96,9 @@ RULES = ENVELOPE_RULES | {
         f" OR claim_limit < 0 OR claim_ttl NOT BETWEEN 0 AND {MOST_SECONDS}"
         f" OR claim_grace NOT BETWEEN 0 AND {MOST_SECONDS} OR NOT startswith(coalesce(request_body, '{{'), '{{'))"
     ),
-    "bad_response_body: the response's messages do not read": (
-        "kind IN ('claim', 'pop') AND code != 204 AND (messages IS NULL OR exists(messages, m -> m.id IS NULL))"
+    "bad_response_body: the response's messages do not read, or one has no id": (
+        "kind IN ('claim', 'pop') AND code != 204"
+        " AND (messages IS NULL OR exists(messages, m -> coalesce(m.id, '') = ''))"
     ),
     "bad_age: a message's age is not a number of seconds, at most 100 years": (
         "kind IN ('claim', 'pop') AND exists(messages, m -> m.age IS NOT NULL AND NOT "

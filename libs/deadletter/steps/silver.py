@@ -22,7 +22,7 @@ from deadletter.parsing.facts import Facts
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
 from deadletter.silver.quarantine import best_copies, released
-from deadletter.silver.reconcile import balance
+from deadletter.silver.reconcile import balance, behind
 from deadletter.sqltext import MOST, of_queues
 from deadletter.steps.due import STALE
 from deadletter.steps.quality import stage_all
@@ -96,7 +96,7 @@ def merge_events(
     some_bad = gate.check(events, tables.QUEUE_EVENTS, refused=True)
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
-    refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events)] if some_bad else []
+    refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events, events)] if some_bad else []
     if (settle or anew) and lake.version(tables.QUARANTINE_DECISIONS) > 0:
         facts = replace(facts, events=best_copies(facts.events, released(lake.read(tables.QUARANTINE_DECISIONS))))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
@@ -160,8 +160,8 @@ def _merge_facts(
             tables.QUEUE_POLICIES: partial(state.distinct_rows, facts.policies, tables.QUEUE_POLICIES),
         },
     )
-    good, more = _split(gate, batches, raw_events)
-    behind = reduce(DataFrame.unionByName, more).select("event_id").distinct().count() if more else 0
+    good, more = _split(gate, batches, behind(facts), raw_events)
+    count = reduce(DataFrame.unionByName, more).select("event_id").distinct().count() if more else 0
     quarantine = state.quarantine(facts.events)
     if refusals or more:
         quarantine = state.united(reduce(DataFrame.unionByName, [quarantine, *refusals, *more]))
@@ -174,17 +174,17 @@ def _merge_facts(
     if anew:
         made = {**good, tables.QUARANTINE: quarantine}
         together(partial(lake.replace, rows, table) for table, rows in made.items())
-        return behind
+        return count
     queues = literal_queues(changes)
     merges = [partial(_merge_batch, lake, table, batch, queues) for table, batch in good.items()]
     together(merges if write_quarantine else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
     if write_quarantine:  # only now: a killed release must leave its events in quarantine
         write_quarantine(quarantine)
-    return behind
+    return count
 
 
 def _split(
-    gate: Gate, batches: Mapping[Table, DataFrame], events: DataFrame
+    gate: Gate, batches: Mapping[Table, DataFrame], sources: Mapping[Table, DataFrame], events: DataFrame
 ) -> tuple[dict[Table, DataFrame], list[DataFrame]]:
     """The batches' good rows, and the rows of ``silver.quarantine`` for the others."""
     good, refusals = dict(batches), []
@@ -192,7 +192,7 @@ def _split(
     def check(table: Table, batch: DataFrame) -> None:
         if gate.check(batch, table, refused=True):
             good[table], bad = gate.split(batch, table)
-            refusals.append(refused(bad, suite_of(table), events))
+            refusals.append(refused(bad, suite_of(table), sources[table], events))
 
     together(partial(check, table, batch) for table, batch in batches.items())
     return good, refusals
