@@ -81,7 +81,7 @@ bench-%: setup .venv-bench/.ready
 	@touch $@
 
 wheel: setup ## Build the wheel into dist/
-	$(BIN)/python -m build --wheel --outdir dist
+	rm -rf build/lib dist && $(BIN)/python -m build --wheel --outdir dist
 
 clean: ## Remove what setup and builds made
 	rm -rf $(VENV) .venv-bench build dist *.egg-info libs/*.egg-info

@@ -6,6 +6,7 @@ from deadletter.lake import Lake
 from deadletter.session import get_spark
 from deadletter.steps import Summary, silver
 from deadletter.steps.quality import gated
+from deadletter.steps.run import ahead
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -17,6 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with gated(lake) as gate:
             silver.merge(lake, gate, summary)
+            summary.warnings += ahead(summary.as_of)
         summary.warnings += gate.warnings
     finally:
         print(summary)

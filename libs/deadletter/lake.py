@@ -30,7 +30,7 @@ from deadletter.parallel import together
 from deadletter.session import held_rows, tune
 from deadletter.sqltext import sql_string
 from deadletter.staging import held
-from deadletter.statements import create_statement, merge_statement, revise_statement
+from deadletter.statements import LONGEST_WAIT, create_statement, merge_statement, revise_statement
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, QUEUE_EVENTS, Table, conform
 from deadletter.times import from_micros
 
@@ -249,6 +249,9 @@ class Lake:
             self._writer(rows, "overwrite", table, where)
 
     def _writer(self, df: DataFrame, mode: str, table: Table, where: str | None = None) -> None:
+        if self.catalog and where == "true":  # saveAsTable would make the table anew, which only its owner may
+            df.writeTo(self._place(table)).overwrite(F.lit(True))
+            return
         writer = df.write.format("delta").mode(mode)
         if where and where != "true":
             writer = writer.option("replaceWhere", where)
@@ -317,8 +320,11 @@ class Lake:
         return row["numFilesRemoved"], row["numFilesAdded"]
 
     def vacuum(self, table: Table, retain_hours: int) -> None:
-        """Delete files that no version younger than ``retain_hours`` needs."""
-        self.spark.sql(f"VACUUM {self.identifier(table)} RETAIN {int(retain_hours)} HOURS")
+        """Delete files that no version younger than ``retain_hours`` needs, of an append-only table not before
+        :data:`~deadletter.statements.LONGEST_WAIT`."""
+        # the table's own property says so, too: some versions of Delta refuse less, others go by the property alone
+        hours = max(int(retain_hours), LONGEST_WAIT * 24 if table.append_only else 0)
+        self.spark.sql(f"VACUUM {self.identifier(table)} RETAIN {hours} HOURS")
 
     def revise(self, df: DataFrame, table: Table, among: DataFrame) -> None:
         """Make the table hold, of the keys in ``among``, exactly the rows of ``df``, in one commit.
@@ -339,7 +345,8 @@ class Lake:
     def lock(self) -> Iterator[None]:
         """Hold the lake for one writer. The lock ends with the process, however it ends.
 
-        A full or read-only disk is told as such, whichever layer of Spark stumbles over it meanwhile.
+        A full or read-only disk is told as such, whichever layer of Spark stumbles over it meanwhile; and a lake that
+        another version made, where Spark does.
         """
         # a catalog needs none: the scheduled job allows one run at a time
         with contextlib.nullcontext() if self.catalog else self._folder_lock():
@@ -349,11 +356,18 @@ class Lake:
                 plain = isinstance(error, DeadletterError) and error.__cause__ is None
                 fault = None if plain else storage_fault(error)
                 if fault is None:
+                    self._check_version(error)
                     raise
                 raise DeadletterError(
                     f"cannot write to the lake {self.folder}: {fault}. What was written before is whole. Make room or "
                     "grant access, then start the command again: it goes on from there."
                 ) from error
+
+    def _check_version(self, error: Exception) -> None:
+        """Raise :class:`SchemaError` where ``error`` is of Spark, and a table has another shape than it should."""
+        if isinstance(error, PySparkException) or isinstance(error.__cause__, PySparkException):
+            with contextlib.suppress(PySparkException):  # the first error says as much
+                self.check_tables()
 
     @contextlib.contextmanager
     def _folder_lock(self) -> Iterator[None]:

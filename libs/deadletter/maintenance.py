@@ -9,7 +9,8 @@ from deadletter.steps.summary import Tell
 from deadletter.tables import ALL_TABLES, PROGRESS, QUEUE_EVENTS
 
 SHORTEST_RETENTION = 168
-"""Hours; Delta's own safe minimum: a shorter one can take files from under a reader or a running write."""
+"""Hours; Delta's own safe minimum: a shorter one can take files from under a reader or a running write. Append-only
+tables keep theirs longer, see :meth:`~deadletter.lake.Lake.vacuum`."""
 
 
 @dataclass(frozen=True)

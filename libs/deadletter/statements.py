@@ -5,6 +5,10 @@ from __future__ import annotations
 from deadletter.sqltext import sql_string
 from deadletter.tables import Table
 
+LONGEST_WAIT = 30
+"""Days that an append-only table keeps the files that OPTIMIZE replaced: so long may a reader of what was appended be
+stopped, also where Unity Catalog tidies by itself (predictive optimization). Delta keeps its log as long."""
+
 
 def create_statement(identifier: str, table: Table) -> str:
     """The SQL that creates ``table`` with every comment."""
@@ -25,7 +29,8 @@ def _properties(table: Table) -> dict[str, str]:
     if not table.append_only:
         return {"delta.enableDeletionVectors": str(table.marks_changes).lower()} | found_by
     # what is only appended to can be read forward from the last version that was processed
-    return {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"} | found_by
+    read_forward = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}
+    return read_forward | {"delta.deletedFileRetentionDuration": f"interval {LONGEST_WAIT} days"} | found_by
 
 
 def merge_statement(identifier: str, table: Table, view: str, pruning: str) -> str:

@@ -19,6 +19,7 @@ from deadletter import tables
 from deadletter.errors import DeadletterError, UsageError, first_line
 from deadletter.lake import Lake
 from deadletter.report.charts import survival
+from deadletter.session import on_databricks
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 EXPERIMENT = "deadletter"
 """The experiment that runs are kept in, unless ``MLFLOW_EXPERIMENT_NAME`` names another."""
 STORE = "mlflow.db"
+WORKSPACE = "databricks"
+"""The store of the workspace that a process on Databricks is in; ``databricks://PROFILE`` is that of another."""
 TEMPLATES = "templates.json"
 PLOT = "survival.html"
 MOST_PATTERNS = 1000
@@ -42,13 +45,25 @@ SHOWN = ("pattern_id", "template", "kind", "dead_letters", "status")
 
 
 def address(folder: str) -> str:
-    """Where runs are kept: the server that ``MLFLOW_TRACKING_URI`` names, else ``mlflow.db`` in the lake's folder."""
-    return f"sqlite:///{Path(folder, STORE)}" if _is_local() else os.environ["MLFLOW_TRACKING_URI"]
+    """Where runs are kept: the server that ``MLFLOW_TRACKING_URI`` names, else the workspace's on Databricks, elsewhere
+    ``mlflow.db`` in the lake's folder."""
+    return _server() or f"sqlite:///{Path(folder, STORE)}"
 
 
-def _is_local() -> bool:
-    """Whether runs are kept in the lake's folder."""
-    return not os.environ.get("MLFLOW_TRACKING_URI")
+def _server() -> str | None:
+    """The server's address; ``None`` where runs are kept in the lake's folder."""
+    # SQLite locks and rewrites its file in place, which the volume that is a catalog's folder does not bear
+    return os.environ.get("MLFLOW_TRACKING_URI") or (WORKSPACE if on_databricks() else None)
+
+
+def require_experiment() -> None:
+    """Raise :class:`UsageError` where Databricks is to keep a run and would not take the experiment's name."""
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
+    if (_server() or "").startswith(WORKSPACE) and not name.startswith("/"):
+        raise UsageError(
+            f"--track: Databricks takes no experiment called {name}. Set MLFLOW_EXPERIMENT_NAME to a path such as "
+            "/Users/ME/deadletter."
+        )
 
 
 def load_mlflow() -> ModuleType:
@@ -104,17 +119,17 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 def _experiment(kept: MlflowClient, folder: str) -> str:
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT  # Databricks takes nothing but a path
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
     known = kept.get_experiment_by_name(name)
     if known is not None:
         return known.experiment_id
-    local = str(Path(folder, "mlflow").absolute()) if _is_local() else None
+    local = None if _server() else str(Path(folder, "mlflow").absolute())
     return kept.create_experiment(name, artifact_location=local)
 
 
 def patterns_of(folder: str, run_id: str) -> list[dict]:
     """The patterns that a run saw; :class:`UsageError` where no such run is kept."""
-    if _is_local() and not Path(folder, STORE).exists():  # MLflow would make one
+    if not _server() and not Path(folder, STORE).exists():  # MLflow would make one
         raise UsageError(f"{folder} keeps no runs. Is it a lake? `deadletter run --track` keeps them.")
     try:
         with tempfile.TemporaryDirectory() as scratch:

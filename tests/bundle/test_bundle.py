@@ -1,5 +1,6 @@
 """What the bundle names exists, and is accepted by the code it calls. Needs no workspace."""
 
+import os
 import re
 import runpy
 import shutil
@@ -73,6 +74,12 @@ def test_the_task_calls_code_that_takes_its_parameters(job, task, capsys):
     assert "unrecognized arguments: --nobody-knows-this\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("job", "task"), calls())
+def test_a_task_whose_empty_arguments_are_left_out_gets_the_others(job, task):
+    given = [filled(job, part) for part in task["spark_python_task"]["parameters"]]
+    assert all(given), "an option's empty value is part of the option"
+
+
 @pytest.mark.parametrize("name", jobs())
 def test_every_job_parameter_is_used(name):
     parts = [part for task in jobs()[name]["tasks"] for part in task["spark_python_task"]["parameters"]]
@@ -87,6 +94,8 @@ def test_a_task_that_hangs_or_fails_is_stopped_tried_again_and_told(job, task):
     assert task["min_retry_interval_millis"] > 0
     assert job["email_notifications"]["on_failure"] == ["${var.notify}"]
     assert job["max_concurrent_runs"] == 1, "one writer at a time"
+    assert job["queue"] == {"enabled": False}, "what waits in line starts after the job was paused"
+    assert job["notification_settings"]["no_alert_for_skipped_runs"] is True, "a skipped run is no failure"
     assert task["environment_key"] in {environment["environment_key"] for environment in job["environments"]}
 
 
@@ -101,6 +110,14 @@ def test_jobs_bring_the_wheel_that_the_bundle_builds():
     for job in jobs().values():
         for environment in job["environments"]:
             assert environment["spec"]["dependencies"] == [f"../{built}/*.whl"]
+
+
+def test_a_wheel_is_built_alone_and_of_what_is_there():
+    """Here and for the bundle: files that were deleted since are no part of it, and no other wheel is beside it."""
+    build = BUNDLE["artifacts"]["wheel"]["build"]
+    assert build.startswith("rm -rf build/lib dist && ")
+    recipe = re.search(r"^wheel: .*\n\t(.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    assert recipe.replace("$(BIN)/", "") == build
 
 
 def test_the_wheel_brings_no_spark_to_databricks():
@@ -168,6 +185,12 @@ def test_every_variable_is_described_and_used():
     assert set(re.findall(r"\$\{var\.(\w+)\}", text)) == set(BUNDLE["variables"])
 
 
+def test_whoever_deploys_names_the_warehouse():
+    """Any default would be deployed, and found out by the first who opens the dashboard."""
+    assert "default" not in BUNDLE["variables"]["warehouse_id"]
+    assert "BUNDLE_VAR_warehouse_id" in (ROOT / "README.md").read_text()
+
+
 def test_targets():
     assert BUNDLE["targets"]["dev"]["mode"] == "development"
     assert BUNDLE["targets"]["dev"]["default"] is True
@@ -226,5 +249,8 @@ def test_bundle_validates(target):
     databricks = shutil.which("databricks")
     if not databricks:
         pytest.skip("the databricks command is not on the PATH; the bundle was checked with databricks-bundles")
-    done = subprocess.run([databricks, "bundle", "validate", "--strict", "-t", target], cwd=ROOT, check=False)
+    given = os.environ | {"BUNDLE_VAR_warehouse_id": "0123456789abcdef"}
+    done = subprocess.run(
+        [databricks, "bundle", "validate", "--strict", "-t", target], cwd=ROOT, env=given, check=False
+    )
     assert done.returncode == 0

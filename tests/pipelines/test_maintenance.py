@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from click.testing import CliRunner
@@ -62,6 +63,20 @@ def test_bronze_is_left_where_silver_has_yet_to_read_it(fragmented):
     assert fragmented.read(QUEUE_EVENTS).count() == 2
 
 
+def test_files_of_events_stay_while_silver_may_be_stopped():
+    """Unity Catalog tidies by itself, by the table's own property, and a shorter time is refused or ignored."""
+    kept = "'delta.deletedFileRetentionDuration' = 'interval 30 days'"
+    assert kept in create_statement("t", QUEUE_EVENTS) and kept not in create_statement("t", PROGRESS)
+    lake = Lake(MagicMock(), "catalog:dead")
+    for table, hours in ((QUEUE_EVENTS, 168), (QUEUE_EVENTS, 1000), (PROGRESS, 168)):
+        lake.vacuum(table, hours)
+    assert [call.args[0] for call in lake.spark.sql.call_args_list] == [
+        "VACUUM `dead`.bronze.queue_events RETAIN 720 HOURS",
+        "VACUUM `dead`.bronze.queue_events RETAIN 1000 HOURS",
+        "VACUUM `dead`.control.progress RETAIN 168 HOURS",
+    ]
+
+
 def test_for_machines(fragmented):
     done = CliRunner().invoke(cli, ["maintain", "--lake", fragmented.root, "--json"])
     assert json.loads(done.stdout) == {"table": "control.progress", "files_before": 3, "files_after": 1}
@@ -73,7 +88,10 @@ def test_replaced_files_go_once_nobody_can_want_them(fragmented, monkeypatch):
         "SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
     )
     fragmented.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    _, kept = live_files(fragmented)
     try:
+        maintain(fragmented, tell=lambda text: None)
+        assert live_files(fragmented) == (1, kept + 1), "the hours that were asked for, not the table's own"
         maintain(fragmented, retain_hours=0, tell=lambda text: None)
     finally:
         fragmented.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "true")

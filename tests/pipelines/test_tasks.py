@@ -2,16 +2,21 @@
 
 import contextlib
 import runpy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from deadletter.errors import SchemaError
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import MONGODB
+from deadletter.statements import create_statement
+from deadletter.steps import silver
+from deadletter.tables import PROGRESS, QUEUE_EVENTS
 from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import few_lines
+from tests.pipelines.test_start import older
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
 
@@ -71,3 +76,26 @@ def test_files_are_kept_as_long_as_was_said():
 def test_a_task_tells_the_warnings(name, more, told, capsys):
     called(name, *more)
     assert told in capsys.readouterr().out
+
+
+def test_silver_tells_that_a_collectors_clock_is_ahead(monkeypatch, capsys):
+    def merge(_lake, _gate, summary):
+        summary.as_of = datetime.now(UTC) + timedelta(hours=1)
+
+    main = runpy.run_path(str(PIPELINES / "silver.py"))["main"]
+    gate = contextlib.nullcontext(SimpleNamespace(warnings=[]))
+    main.__globals__.update(get_spark=lambda: None, Lake=lambda *_: None, gated=lambda _: gate)
+    monkeypatch.setattr(silver, "merge", merge)
+    main(["--lake", "lake"])
+    assert "which is yet to come: is a collector's clock or time zone wrong?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["silver", "gold", "maintenance"])
+def test_a_task_tells_a_lake_of_another_version(spark, tmp_path, name):
+    """Spark stumbles over it first, and says only that there is no such column."""
+    lake = Lake(spark, str(tmp_path))
+    spark.sql(create_statement(lake.identifier(PROGRESS), older(PROGRESS)))
+    lake.create_missing([QUEUE_EVENTS])
+    main = runpy.run_path(str(PIPELINES / f"{name}.py"))["main"]
+    with pytest.raises(SchemaError, match="was made by another version: control.progress: missing "):
+        main(["--lake", lake.root])

@@ -6,13 +6,14 @@ import struct
 import threading
 from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
 from deadletter.dashboard.definition import Query, Widget, load
 from deadletter.dashboard.draw import draw, pie, series, xy
 from deadletter.dashboard.page import control
-from deadletter.dashboard.queries import conditions, query_sql
+from deadletter.dashboard.queries import Data, conditions, query_sql
 from deadletter.dashboard.server import bundled, handler
 from deadletter.errors import UsageError
 from deadletter.report.charts import by_reason, over_time, survival
@@ -68,6 +69,21 @@ def test_filters_hold_for_the_data_sets_they_name_and_no_other():
         "two": [r"`queue` IN ('a', 'it\'s')"],
     }
     assert conditions([chosen], {"f": [""], "other": ["x"]}) == {}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_serverless_compute_is_asked_to_keep_nothing(there, monkeypatch):
+    """It refuses; elsewhere each data set is read once."""
+    monkeypatch.setattr("deadletter.dashboard.queries.on_databricks", lambda: there)
+    lake = MagicMock()
+    data = Data(lake, SimpleNamespace(datasets={"one": "SELECT 1"}))
+    (view,) = data.views.values()
+    read = lake.query.return_value
+    made = read if there else read.persist.return_value
+    made.createOrReplaceTempView.assert_called_once_with(view)
+    data.close()
+    lake.spark.catalog.dropTempView.assert_called_once_with(view)
+    assert (read.persist.called, lake.spark.table.return_value.unpersist.called) == (not there, not there)
 
 
 def test_days_include_the_last():

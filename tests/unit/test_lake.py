@@ -8,8 +8,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from deadletter import session, tables
-from deadletter.errors import DeadletterError, UsageError
+from deadletter.errors import DeadletterError, SchemaError, UsageError
 from deadletter.lake import Lake
+from deadletter.statements import create_statement
 
 TABLE = tables.CLAIM_ATTEMPTS
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -102,6 +103,23 @@ def test_any_writer_tells_a_full_disk(tmp_path):
         raise DeadletterError("stopped")
 
 
+def test_any_writer_tells_a_lake_of_another_version(spark, tmp_path, monkeypatch):
+    """Where Spark fails, not before: to look at every table takes its time."""
+    lake = Lake(spark, str(tmp_path))
+    lake.create_missing([tables.PROGRESS])
+    with pytest.raises(PySparkException, match="^no such column$"), lake.lock():
+        raise PySparkException("no such column")
+    older = tables.Table(TABLE.layer, TABLE.name, "older", TABLE.key[:1], TABLE.columns[:3])
+    spark.sql(create_statement(lake.identifier(TABLE), older))
+    with lake.lock():
+        pass
+    told = "was made by another version: silver.claim_attempts: missing "
+    with pytest.raises(SchemaError, match=told), lake.lock():
+        raise PySparkException("no such column")
+    with pytest.raises(SchemaError, match=told), lake.lock():
+        raise DeadletterError("silver.claim_attempts: no such column") from PySparkException("no such column")
+
+
 def test_a_file_system_without_locks(tmp_path, monkeypatch):
     """Nobody is at work there, so to try again would not help."""
 
@@ -171,3 +189,30 @@ def test_a_catalogs_tables_are_read_and_written_by_their_names(monkeypatch):
     stream, volume = df.writeStream.format.return_value.option, "/Volumes/dead/control/files"
     stream.assert_called_once_with("checkpointLocation", f"{volume}/_checkpoints/claim_attempts/landing")
     stream.return_value.trigger.return_value.toTable.assert_called_once_with(name)
+
+
+@pytest.fixture
+def catalog(spark, tmp_path):
+    """The session's own catalog as a lake, with the schema of :data:`TABLE`."""
+    schema = f"spark_catalog.{TABLE.layer}"
+    spark.sql(f"CREATE SCHEMA {schema} LOCATION '{tmp_path}'")
+    yield Lake(spark, "catalog:spark_catalog")
+    spark.sql(f"DROP SCHEMA {schema} CASCADE")
+
+
+def test_rows_that_take_the_place_of_all_are_a_write(spark, catalog):
+    """Whoever may write rows may do that; a table that is made anew wants its owner."""
+    told, name = {"system": "zaqar", "tenant": "p", "queue": "q", "time": NOON}, catalog.identifier(TABLE)
+
+    def about():
+        return spark.sql(f"DESCRIBE DETAIL {name}").select("description", "properties", "partitionColumns").first()
+
+    catalog.create_missing([TABLE])
+    made = about()
+    for events in ("ab", "c", ""):
+        rows = [[(told | {"event_id": event}).get(column) for column in TABLE.column_names] for event in events]
+        catalog.replace(spark.createDataFrame(rows, TABLE.ddl), TABLE)
+        assert sorted(row["event_id"] for row in catalog.read(TABLE).collect()) == list(events)
+    done = spark.sql(f"DESCRIBE HISTORY {name}").orderBy("version").select("operation").collect()
+    assert [row[0] for row in done] == ["CREATE TABLE", "WRITE", "WRITE", "WRITE"]
+    assert about() == made

@@ -6,13 +6,13 @@ import pytest
 
 from deadletter.lake import Lake
 from deadletter.steps import bronze, gold, silver
-from deadletter.steps.run import _ahead, _stuck, run
+from deadletter.steps.run import _stuck, ahead, run
 
 
 def test_a_collectors_clock_that_is_ahead():
     now = datetime.now(UTC)
-    assert _ahead(None) == _ahead(now) == _ahead(now + timedelta(minutes=4)) == []
-    (told,) = _ahead(now + timedelta(hours=1))
+    assert ahead(None) == ahead(now) == ahead(now + timedelta(minutes=4)) == []
+    (told,) = ahead(now + timedelta(hours=1))
     assert "is yet to come: is a collector's clock or time zone wrong?" in told
 
 

@@ -6,9 +6,11 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from click.testing import CliRunner
 
+from deadletter.cli import cli
 from deadletter.errors import DeadletterError, UsageError
-from deadletter.tracking import SETTINGS, client, compared, log_run, patterns_of
+from deadletter.tracking import SETTINGS, address, client, compared, log_run, patterns_of, require_experiment
 
 CURVE = [{"place": "zaqar orders", "delivery": 1, "reached": 10, "settled": 8}]
 
@@ -28,7 +30,7 @@ def test_two_runs_are_kept_and_compared(tmp_path, monkeypatch):
     assert (tmp_path / "a lake" / "mlflow.db").is_file()
     assert [path.name for path in (tmp_path / "a lake" / "mlflow").rglob("survival.html")] == ["survival.html"]
     assert (patterns_of(folder, first), patterns_of(folder, second)) == (old, new)
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "/Users/ann/dead")  # Databricks takes nothing but a path
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "/Users/ann/dead")
     third = log_run(folder, {}, {}, new, [])
     experiments = [client(folder).get_run(run).info.experiment_id for run in (first, second, third)]
     names = [client(folder).get_experiment(name).name for name in experiments]
@@ -46,6 +48,24 @@ def test_what_mlflow_does_not_take_is_told(tmp_path, monkeypatch):
         log_run(str(tmp_path), {}, {}, [], [])
     with pytest.raises(UsageError, match="no run with patterns"):
         patterns_of(str(tmp_path), "0" * 32)
+
+
+@pytest.mark.parametrize("variable", ["DATABRICKS_RUNTIME_VERSION", "MLFLOW_TRACKING_URI"])
+def test_databricks_keeps_runs_under_a_path(monkeypatch, variable):
+    """A volume bears no SQLite; and of an experiment without a path the run would hear at its end."""
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    require_experiment()
+    monkeypatch.setenv(variable, "databricks")
+    assert address("/Volumes/dead/control/files") == "databricks"
+    for name in ("", "dead"):
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
+        with pytest.raises(UsageError, match="--track: .* Set MLFLOW_EXPERIMENT_NAME to a path such as /Users/ME/"):
+            require_experiment()
+    done = CliRunner().invoke(cli, ["run", "--landing", "no landing", "--lake", "catalog:dead", "--track"])
+    assert isinstance(done.exception, UsageError) and "MLFLOW_EXPERIMENT_NAME" in str(done.exception)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "/Users/ann/dead")
+    require_experiment()
 
 
 def test_a_folder_that_keeps_no_runs_stays_as_it_is(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from deadletter.dashboard.definition import Dashboard, Query, Widget
 from deadletter.lake import Lake
 from deadletter.report.queries import rows
+from deadletter.session import on_databricks
 from deadletter.sqltext import sql_string
 
 MOST_ROWS = 5000
@@ -73,7 +74,8 @@ def _condition(kind: str, expression: str, values: Sequence[str]) -> str:
 
 @dataclass
 class Data:
-    """The data sets of a dashboard, run once on Spark and kept until :meth:`close`; times become text."""
+    """The data sets of a dashboard, run once on Spark and kept until :meth:`close`; times become text. On Databricks
+    each query runs them again: serverless compute refuses to keep a frame."""
 
     lake: Lake
     dashboard: Dashboard
@@ -82,12 +84,14 @@ class Data:
     def __post_init__(self):
         for name, sql in self.dashboard.datasets.items():
             self.views[name] = f"dashboard_{name}_{uuid.uuid4().hex}"
-            self.lake.query(sql).persist().createOrReplaceTempView(self.views[name])
+            df = self.lake.query(sql)
+            (df if on_databricks() else df.persist()).createOrReplaceTempView(self.views[name])
 
     def close(self) -> None:
         """Let go of the data sets: a kept one would be compared with every later plan of the session."""
         for view in self.views.values():
-            self.lake.spark.table(view).unpersist()
+            if not on_databricks():
+                self.lake.spark.table(view).unpersist()
             self.lake.spark.catalog.dropTempView(view)
 
     def rows(self, query: Query, wanted: Sequence[str] = ()) -> list[dict]:

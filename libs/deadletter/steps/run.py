@@ -45,7 +45,7 @@ def run(
                 chosen_habits(lake, lake.all_progress(), habits)
             summary.warnings += bronze.ingest(lake, found, tell)
             silver.merge(lake, gate, summary, tell)
-            summary.warnings += _ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)
+            summary.warnings += ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)
             summary.as_of = as_of or summary.as_of
             gold.derive(lake, gate, as_of, habits, tell)
             summary.describe(lake)
@@ -71,7 +71,7 @@ def _stuck(newest: datetime | None, fresh_after: datetime | None, landing: str) 
     ]
 
 
-def _ahead(newest: datetime | None) -> list[str]:
+def ahead(newest: datetime | None) -> list[str]:
     """A warning where the newest event is from the future: by its time claims and TTLs end that still run."""
     if newest is None or newest <= datetime.now(UTC) + TOLERANCE:
         return []
