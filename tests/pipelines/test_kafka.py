@@ -198,3 +198,28 @@ def test_client_properties(tmp_path):
     assert options["kafka.bootstrap.servers"] == "[::1]:9092"
     with pytest.raises(UsageError, match="Kafka's client properties"):
         topics.read_config(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sasl.mechanism=PLAIN",
+        "sasl.mechanism: PLAIN",
+        "sasl.mechanism PLAIN",
+        " sasl.mechanism\t=  PLAIN ",
+        "a:\nsasl.mechanism:PLAIN",
+    ],
+)
+def test_client_properties_are_separated_as_java_does(tmp_path, line):
+    (tmp_path / "client.properties").write_text(f"! a: comment\n{line}\nssl.key.password=a:b =c\nempty\n")
+    read = topics.read_config(str(tmp_path / "client.properties"))
+    assert read["sasl.mechanism"] == "PLAIN"
+    assert read["ssl.key.password"] == "a:b =c"
+    assert read["empty"] == ""  # to Java, too
+
+
+def test_a_line_that_names_no_client_property(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("a=b \\\n  c\n\n = secret\n")
+    with pytest.raises(UsageError, match=f"cannot read {file}: line 4 names no property. Write key=value.$"):
+        topics.read_config(str(file))

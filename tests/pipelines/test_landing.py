@@ -11,6 +11,7 @@ from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
 from deadletter.replay import habits_in
 from deadletter.rules.zaqar_store import MONGODB
+from deadletter.sources import noted
 from deadletter.sources.landing import Folder
 from deadletter.steps import bronze, silver
 from deadletter.steps.quality import gated
@@ -42,12 +43,15 @@ def bad_lake(spark, tmp_path_factory):
     (zaqar / "large.jsonl").write_bytes(post(method="X" * 5_000_000))
     whole = gzip.compress(b"".join(post(client_id=f"c{n}") for n in range(5000)))
     (zaqar / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    (zaqar / "padded.jsonl.gz").write_bytes(gzip.compress(b"".join(GOOD[:50])) + bytes(512))
     for name in (".half-written.jsonl", "_host=web1.jsonl", "_metadata-1.jsonl"):
         (zaqar / name).write_bytes(b'{"captured')
     (landing / "kafka" / "100 % of zaqar" / "zaqar").mkdir(parents=True)
     (landing / "kafka" / "100 % of zaqar" / "zaqar" / "deep.jsonl").write_bytes(
         b'{"captured_at": "2026-11-20T20:53:03"}\n'
     )
+    (landing / "my 1+1 %" / "zaqar").mkdir(parents=True)
+    (landing / "my 1+1 %" / "zaqar" / "named.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:04+00:00"}\n')
     (landing / "kafka" / "events.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:01+00:00"}\n')
     (landing / "loose.jsonl").write_bytes(b'{"captured_at": "2026-11-20T20:53:02+00:00"}\n')
     lake, summary = Lake(spark, str(tmp_path_factory.mktemp("bad-lake"))), steps.Summary()
@@ -78,6 +82,12 @@ def test_reason_in_quarantine(bad_lake, file, codes):
     assert reasons(bad_lake[0], file) == codes
 
 
+def test_a_system_is_told_as_its_folder_is_called(bad_lake):
+    refused = bad_lake[0].read(tables.QUARANTINE).where("source_file LIKE '%/named.jsonl'")
+    row = refused.select("system", "reasons").first()
+    assert row["system"] == "my 1+1 %" and "my 1+1 %" in str(row["reasons"])
+
+
 def test_the_good_events_of_the_run_are_processed(bad_lake):
     lake, _ = bad_lake
     posted = sum(len(json.loads(x)["request_body"]["messages"]) for x in GOOD if b'/messages", "query": null' in x)
@@ -89,6 +99,13 @@ def test_a_cut_archive_is_named_and_its_lines_kept(bad_lake):
     lake, summary = bad_lake
     assert [w for w in summary.warnings if "cut.jsonl.gz" in w and "damaged archive" in w]
     assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%cut.jsonl.gz'").count() > 100
+
+
+def test_an_archive_that_only_hadoop_finds_damaged_stops_nothing(bad_lake):
+    """Its lines end before the zeros that follow it."""
+    lake, summary = bad_lake
+    assert [w for w in summary.warnings if "padded.jsonl.gz" in w and "damaged archive" in w]
+    assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%padded.jsonl.gz'").count() == 50
 
 
 def test_what_is_still_being_written_is_not_read(bad_lake):
@@ -112,11 +129,72 @@ def test_an_old_damaged_archive_excuses_no_other_fault(spark, tmp_path):
     taken = spark.createDataFrame([(old.as_uri(),), (good.as_uri(),)], "source_file STRING")
     assert [cut.name in warning for warning in source.rescue(fault(cut), taken)] == [True]
     assert len(source.rescue(fault(cut), taken.where("false"))) == 2, "both are new"
-    with pytest.raises(DeadletterError, match="good.jsonl"):
+    with pytest.raises(DeadletterError, match="good.jsonl to its end. Put it right, or move it away and put the whole"):
         source.rescue(fault(good), taken)
+    with pytest.raises(DeadletterError, match="quota"):
+        source.rescue(DeadletterError("quota"), taken)
+    odd = tmp_path / "zaqar" / "odd.jsonl.gz"
+    odd.write_bytes(gzip.compress(GOOD[0]))
+    (warning,) = source.rescue(fault(odd), taken.union(spark.createDataFrame([(cut.as_uri(),)])))
+    assert "odd.jsonl.gz: damaged archive (Spark cannot read it to its end)" in warning, "whatever Python can read"
     (tmp_path / "zaqar" / "bad-disk.jsonl").symlink_to("/proc/self/mem")  # its first bytes are an I/O error
     with pytest.raises(DeadletterError, match=r"cannot read .*bad-disk.jsonl: Input/output error"):
         source.rescue(fault(cut), taken)
+
+
+def test_what_changes_after_it_was_read(spark, tmp_path, monkeypatch):
+    """It is told as long as it is there; a copy with the same lines, or with another time, is none of that."""
+    zaqar, lake = tmp_path / "landing" / "zäqar 1+1 %", Lake(spark, str(tmp_path / "lake"))
+    zaqar.mkdir(parents=True)
+    grown, resent, same, packed = (
+        zaqar / name for name in ("grown ü.jsonl", "resent.jsonl", "same.jsonl", "p.jsonl.gz")
+    )
+    for path in (grown, resent, same):
+        path.write_bytes(GOOD[0] + b" \t\n" + GOOD[1])
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + GOOD[2] + GOOD[3].rstrip(b"\n")))
+
+    def ingest():
+        return bronze.ingest(lake, [Folder(f"/{tmp_path}/landing")], quiet)
+
+    assert ingest() == ingest() == []
+    (zaqar / "new.jsonl").write_bytes(GOOD[0])
+    grown.write_bytes(grown.read_bytes() + GOOD[4])
+    resent.write_bytes(GOOD[5])
+    for number, path in enumerate((grown, resent, same, packed)):
+        os.utime(path, (number, number))
+    (told,) = ingest()
+    assert f"{grown}, {resent}. What is new in them was not taken in" in told
+    monkeypatch.setattr(noted, "known_ids", lambda *_: pytest.fail("it was compared before"))
+    assert ingest() == [told]
+    grown.rename(zaqar / "grown again.jsonl")
+    resent.rename(zaqar / "resent again.jsonl")
+    assert ingest() == []
+    raw = {row["raw"].encode() + b"\n" for row in lake.read(tables.QUEUE_EVENTS).select("raw").distinct().collect()}
+    assert raw == set(GOOD[:6])
+
+
+def test_a_file_that_is_gone_when_a_run_is_made_up_for(spark, tmp_path, monkeypatch):
+    """A run is killed when Spark has noted the files: the next one reads what is left of them."""
+    (tmp_path / "in" / "zaqar").mkdir(parents=True)
+    late, lake = tmp_path / "in" / "zaqar" / "late 1.jsonl", Lake(spark, str(tmp_path / "lake"))
+    late.write_bytes(GOOD[0])
+    (tmp_path / "in" / "zaqar" / "cut.jsonl.gz").write_bytes(gzip.compress(GOOD[1])[:-9])
+
+    def ingest():
+        return bronze.ingest(lake, [Folder(str(tmp_path / "in"))], quiet)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Folder, "rescue", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        ingest()
+    late.rename(tmp_path / "away")
+    gone, cut = ingest()
+    assert f"are gone: {late}. Put each there under another name" in gone and "cut.jsonl.gz: damaged" in cut
+    (tmp_path / "away").rename(late)
+    (told,) = ingest()
+    assert f"were gone when they were to be read: {late}. What is new in them was not taken in" in told
+    late.rename(late.with_name("again.jsonl"))
+    assert ingest() == []
+    assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%/again.jsonl'").count() == 1
 
 
 def test_raw_text_is_kept_byte_for_byte(bad_lake):

@@ -5,6 +5,8 @@ The one place that knows what ``--landing`` names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +43,18 @@ class Source(Protocol):
         """Judge what stopped the stream: warnings where the rest can be read, otherwise a clear error is raised.
 
         ``taken``: rows with the ``source_file`` of all that was read before.
+        """
+
+    def gone(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
+        """A warning where something is gone that the stream has yet to read, by the notes in its checkpoint's folder.
+
+        Asked before the stream reads on. ``taken``: gives the rows of all that was read.
+        """
+
+    def unread(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
+        """Warnings where something that lies there was not read, by the notes in its checkpoint's folder.
+
+        Asked when the stream has ended. ``taken``: gives the rows of all that was read.
         """
 
 

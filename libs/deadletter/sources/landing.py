@@ -6,10 +6,11 @@ or ``_``, then rename it in) and never changes. A file is read once, by its path
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
+import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +22,14 @@ from pyspark.sql import functions as F
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import WILDCARDS
 from deadletter.session import on_databricks
+from deadletter.sources.noted import LOG, SCHEME, keep_gone, named, on_disk, passed_over
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
+GZIP = 31
+"""What zlib calls a gzip archive with a window of any size."""
+FAILED = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
+"""How Spark names the file that stopped it, as a URI."""
+ANEW = "put the whole file there under another name"
 
 
 def visible_files(root: Path) -> list[Path]:
@@ -31,21 +38,52 @@ def visible_files(root: Path) -> list[Path]:
     Raises :class:`UsageError` where there is no such folder.
     """
     if not root.is_dir():
-        raise UsageError(f"no landing folder {root}. Make it, with one folder a system: {root}/zaqar/ and so on.")
+        raise UsageError(
+            f"no landing folder {shown(root)}. Make it, with one folder a system: {shown(root)}/zaqar/ and so on."
+        )
+    refuse_odd_bytes(root)
     if set(whole_path(root)) & set(WILDCARDS):
         raise UsageError(f"landing folder {root}: Spark reads {WILDCARDS} in a path as wildcards. Rename the folder.")
 
     def refuse(error: OSError) -> None:
-        raise UsageError(f"cannot read {error.filename}: {error.strerror}. Put that right; nothing was taken in.")
+        raise UsageError(
+            f"cannot read {shown(error.filename)}: {error.strerror}. Put that right; nothing was taken in."
+        )
 
     walked = os.walk(root, followlinks=True, onerror=refuse)
     found = (Path(folder, name) for folder, _, names in walked for name in names)
-    return sorted(path for path in found if not any(p.startswith((".", "_")) for p in path.relative_to(root).parts))
+    return sorted(path for path in found if has_arrived(path, root))
+
+
+def has_arrived(path: Path, root: Path) -> bool:
+    """Whether no name below the folder ``root`` begins with ``.`` or ``_``."""
+    return not any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
+
+
+def refuse_odd_bytes(path: Path) -> None:
+    """Raise :class:`UsageError` where a path is no UTF-8: Spark would pass over it without a word."""
+    try:
+        os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot read {shown(path)}: its name is no UTF-8. Rename it; nothing was taken in.") from None
+
+
+def shown(path: str | Path) -> str:
+    r"""A path to be printed, whatever bytes are in it.
+
+    >>> print(shown(os.fsdecode(b"in/caf\xe9.jsonl")))
+    in/caf\xe9.jsonl
+    """
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def whole_path(landing: str | Path) -> str:
-    """A path's absolute path, without ``..``; links stay what they are, as Spark names files by them."""
-    return os.path.abspath(landing)  # noqa: PTH100
+    """A path's absolute path as Spark has it, without ``..``; links stay what they are, as Spark names files by them.
+
+    Spark's names are UTF-8, whatever Python takes them for.
+    """
+    absolute = os.fsencode(os.path.abspath(landing)).decode(errors="surrogateescape")  # noqa: PTH100
+    return "/" + absolute.lstrip("/")  # two slashes at the beginning are one
 
 
 def damaged_archives(files: list[Path]) -> dict[Path, str]:
@@ -56,14 +94,31 @@ def damaged_archives(files: list[Path]) -> dict[Path, str]:
     broken = {}
     for path in files:
         try:
-            with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
-                while lines.read(1 << 20):
-                    pass
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            broken[path] = str(error) or type(error).__name__
+            read_to_end(path)
+        except (EOFError, zlib.error) as error:
+            broken[path] = str(error)
         except OSError as error:
             raise DeadletterError(f"cannot read {path}: {error.strerror}. Put that right or move it away.") from None
     return broken
+
+
+def read_to_end(path: Path) -> None:
+    """Read a file to its end; ``EOFError`` or ``zlib.error`` where a ``.gz`` has another one.
+
+    As strict as Hadoop is, whose archives may be several in a row and nothing else: zeros after the last one, which
+    :mod:`gzip` passes over, stop it.
+    """
+    archive = None
+    with path.open("rb") as file:
+        while data := file.read(1 << 20):
+            while data and path.suffix == ".gz":
+                archive = zlib.decompressobj(GZIP) if archive is None or archive.eof else archive
+                archive.decompress(data, 1 << 20)
+                data = archive.unused_data or archive.unconsumed_tail
+    if archive:
+        archive.flush()  # it may hold the last bytes back
+        if not archive.eof:
+            raise EOFError("it is cut off")
 
 
 @dataclass(frozen=True)
@@ -81,7 +136,7 @@ class Folder:
     @property
     def checkpoint(self) -> str:
         """A name made of the folder's absolute path."""
-        return hashlib.sha256(whole_path(self.path).encode()).hexdigest()[:16]
+        return hashlib.sha256(whole_path(self.path).encode(errors="surrogateescape")).hexdigest()[:16]
 
     @cached_property
     def visible(self) -> list[Path]:
@@ -93,6 +148,7 @@ class Folder:
         """The files that a run reads, sorted; :class:`UsageError` where one cannot be read."""
         files = [path for path in self.visible if path.name.endswith(SUFFIXES)]
         for path in files:
+            refuse_odd_bytes(path)
             if not os.access(path, os.R_OK):
                 why = "no permission" if path.exists() else "it is a link to nothing"
                 raise UsageError(f"cannot read {path}: {why}. Put that right or move it away; nothing was taken in.")
@@ -105,7 +161,8 @@ class Folder:
     def ignored(self) -> list[str]:
         """A warning where files lie there that no run reads."""
         others = [path for path in self.visible if not path.name.endswith(SUFFIXES)]
-        told = f"{len(others):,} files are not read, e.g. {others[:1] and others[0]}: only {' and '.join(SUFFIXES)} are"
+        first = shown(others[0]) if others else ""
+        told = f"{len(others):,} files are not read, e.g. {first}: only {' and '.join(SUFFIXES)} are"
         return [f"{self.path}: {told}"] if others else []
 
     @cached_property
@@ -132,23 +189,53 @@ class Folder:
 
     def rescue(self, error: Exception, taken: DataFrame) -> list[str]:
         """A warning for each damaged archive that is not ``taken`` yet, where ``error`` is about one; otherwise it is
-        raised again.
+        raised again, or what can be done about the file that it names.
 
         Other files must not be read leniently because of an old damaged archive: what the storage fails to give
         would be left out without a word.
         """
-        told = unquote(f"{error} {error.__cause__}")
-        files = Folder(self.path).files  # looked through again: it may have come since
-        broken = damaged_archives([path for path in files if whole_path(path) in told])
-        if not broken:
+        failed = FAILED.search(f"{error.__cause__} {error}")  # the cause tells the path in full
+        if not failed:
             raise error
+        place = unquote(re.sub(SCHEME, "", failed[1]))
+        files = Folder(self.path).files  # looked through again: it may have come since
+        stopped = [path for path in files if whole_path(path) == place] or [on_disk(place)]
+        broken = damaged_archives(stopped)
+        if not broken and not place.endswith(".gz"):
+            # without Spark's words: those of a refusal would be taken for the lake's
+            raise DeadletterError(
+                f"cannot read {shown(stopped[0])} to its end. Put it right, or move it away and {ANEW}."
+            ) from None
+        broken = broken or dict.fromkeys(stopped, "Spark cannot read it to its end")
         known = {unquote(row[0]) for row in taken.select(path_of(F.col("source_file"))).distinct().toLocalIterator()}
-        broken |= damaged_archives([path for path in files if whole_path(path) not in known])
+        broken |= damaged_archives([path for path in files if whole_path(path) not in {place, *known}])
         return [
-            f"{path}: damaged archive ({reason}). Its lines before the damage were taken; put the whole file "
-            "there under another name, known lines count once."
+            f"{path}: damaged archive ({reason}). Its lines before the damage were taken; {ANEW}, "
+            "known lines count once."
             for path, reason in broken.items()
         ]
+
+    def gone(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
+        """A warning where files that a run noted and did not take in are not there for this one."""
+        if on_databricks():  # Auto Loader keeps notes of its own
+            return []
+        root = Path(whole_path(self.path))
+        paths = [path for path in keep_gone(checkpoint, taken) if has_arrived(Path(path), root)]
+        told = f"files that a run which was cut short had yet to take in are gone: {named(paths)}"
+        return [f"{self.path}: {told}. Put each there under another name if it is not yet."] if paths else []
+
+    def unread(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
+        """Warnings where the stream, which has ended, passed over files or over what is new in them."""
+        if on_databricks() or not (checkpoint / LOG).is_dir():
+            return []
+        changed, unknown = passed_over(checkpoint, map(whole_path, self.files), taken)
+        warnings = {
+            f"files changed after they were read, or were gone when they were to be read: {named(changed)}. What is "
+            "new in them was not taken in: put it there under another name; known lines count once.": changed,
+            f"files were not found by Spark, so nothing of them was taken in: {named(unknown)}. Rename them; where "
+            "Spark runs elsewhere, let it see the same folder, in a UTF-8 locale.": unknown,
+        }
+        return [f"{self.path}: {told}" for told, paths in warnings.items() if paths]
 
 
 def system_of(file: Column, landing: str) -> Column:
@@ -156,19 +243,21 @@ def system_of(file: Column, landing: str) -> Column:
 
     Folders are counted, not compared: in a URI a name is escaped, and it can come again further down.
 
-    >>> files = ["file:/my%20data/in/zaqar/in/a.jsonl", "file:///my%20data/in/a.jsonl"]
+    >>> files = ["file:/my%20data/in/zaqar/in/a.jsonl", "file:///my%20data/in/a.jsonl", "file:/my/in/1+1%20%25/a.jsonl"]
     >>> df = spark.createDataFrame([(file,) for file in files], "file STRING")
     >>> [row[0] for row in df.select(system_of(F.col("file"), "/my data/x/../in")).collect()]
-    ['zaqar', '']
+    ['zaqar', '', '1+1 %']
     """
     parts = F.split(path_of(file), "/")
     depth = len(Path(whole_path(landing)).parts)
-    return F.when(F.size(parts) > depth + 1, F.get(parts, F.lit(depth))).otherwise("")
+    folder = F.get(parts, F.lit(depth))
+    name = F.try_url_decode(F.replace(folder, F.lit("+"), F.lit("%2B")))  # a plus would become a blank
+    return F.when(F.size(parts) > depth + 1, F.coalesce(name, folder)).otherwise("")
 
 
 def path_of(file: Column) -> Column:
     """The path in a file's URI, its names escaped."""
-    return F.regexp_replace(file, "^[A-Za-z0-9+.-]+:(//[^/]*)?", "")
+    return F.regexp_replace(file, SCHEME, "")
 
 
 def still_written(file: Column, landing: str) -> Column:

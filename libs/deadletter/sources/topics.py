@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,10 @@ FORM = re.compile(r"kafka://(?P<servers>[^/?]+)/(?P<topics>[^/?]+)(\?config=(?P<
 SERVER = re.compile(r"\[?(?P<host>[^,\[\]]+?)\]?:(?P<port>\d{1,5})")
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 """What Kafka takes as a topic's name."""
+LINE = re.compile(r"(?:\\\n|[^\n])+")
+"""A line of a file of properties, with those that it goes on in."""
+PROPERTY = re.compile(r"([^=:\s]+)\s*[=:]?\s*(.*)", re.DOTALL)
+"""A property as Java reads it: its name ends at the first ``=``, ``:`` or blank; without a value it is empty."""
 SECONDS = 5
 """How long one server may take to answer a first call."""
 PATIENCE = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000", "fetchOffset.numRetries": "2"}
@@ -88,6 +93,14 @@ class Topic:
         """Always raises: what Kafka says is put into words a person can act on."""
         raise judge(error, topic=self.name, servers=self.servers, checkpoint=self.checkpoint) from error
 
+    def gone(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
+        """What is gone stops the stream."""
+        return []
+
+    def unread(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
+        """A record never changes."""
+        return []
+
 
 def parse_address(landing: str) -> list[Topic]:
     """The topics that a ``kafka://`` address names; :class:`UsageError` where it has another form.
@@ -116,13 +129,23 @@ def answers(server: str) -> bool:
 
 
 def read_config(path: str | None) -> dict[str, str]:
-    """A file of Kafka's client properties, ``key=value`` a line; no file, no properties."""
+    """A file of Kafka's client properties as Java reads it: a line is ``key=value``, ``key: value`` or ``key value``.
+
+    No file, no properties. :class:`UsageError` where the file cannot be read or a line names no property.
+    """
     if not path:
         return {}
     try:
         text = Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}. It is to hold Kafka's client properties.") from None
-    lines = [line.strip() for line in text.replace("\\\n", "").splitlines()]
-    pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    found = {}
+    for place in LINE.finditer(text):
+        line = place[0].replace("\\\n", "").strip()
+        if line and not line.startswith(("#", "!")):
+            pair = PROPERTY.fullmatch(line)
+            if not pair:
+                number = text.count("\n", 0, place.start()) + 1
+                raise UsageError(f"cannot read {path}: line {number} names no property. Write key=value.")
+            found[pair[1]] = pair[2]
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 
@@ -33,16 +34,18 @@ def ingest(lake: Lake, found: Sequence[Source], tell: Tell = print) -> list[str]
 
 def _take_in(lake: Lake, source: Source, size: int) -> list[str]:
     """Read one source; returns warnings."""
-    ignored = source.ignored()
+    checkpoint = Path(lake.folder, "_checkpoints", tables.QUEUE_EVENTS.name, source.checkpoint)
+    taken = partial(lake.read, tables.QUEUE_EVENTS)
+    warnings = source.ignored() + source.gone(checkpoint, taken)
     if not size:
-        return [*ignored, f"{source}: nothing to take in"]
-    try:
-        _stream(lake, source)
-    except (DeadletterError, PySparkException) as error:
-        warnings = source.rescue(error, lake.read(tables.QUEUE_EVENTS))
-        _stream(lake, source, lenient=True)
-        return ignored + warnings
-    return ignored
+        warnings.append(f"{source}: nothing to take in")
+    else:
+        try:
+            _stream(lake, source)
+        except (DeadletterError, PySparkException) as error:
+            warnings += source.rescue(error, taken())
+            _stream(lake, source, lenient=True)
+    return warnings + source.unread(checkpoint, taken)
 
 
 def _stream(lake: Lake, source: Source, lenient: bool = False) -> None:
