@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import locale
 import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
@@ -30,6 +34,8 @@ LOCAL = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # VACUUM lists a table's folders in so many tasks however few they are: 10,000 by default, half a minute a table
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    # VACUUM goes by the hours that it is given, not by the table's own alone
+    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
     # Lake.replace looks itself: Delta would compare each row with every queue's name in turn
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # every source of a merge is staged before, so it is the same each time it is read
@@ -109,6 +115,8 @@ TINY = SMALL | {
     HELD_ROWS: "50000",
 }
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+JVM_MAY_TAKE = 5
+"""Seconds that a JVM has for its end, in which it deletes its temporary files, before it is killed."""
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -135,6 +143,7 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told by the command
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
+    name_files_in_utf8()
     master = os.environ.get("SPARK_MASTER", "local[*]")
     builder = builder.remote(remote) if remote else builder.master(master)
     delta, added = delta_jars(), kafka_jars() if kafka else []
@@ -150,8 +159,18 @@ def get_spark(quick: bool = False, kafka: bool = False) -> SparkSession:
         builder = builder.config(key, value)
     if not remote:
         remember_lookups()
-    with quiet_start():
+    with quiet_start(), known_jvm():
         return builder.getOrCreate()
+
+
+def name_files_in_utf8() -> None:
+    """Have the processes that this one starts take files' names for UTF-8.
+
+    In a locale with other characters (``LC_ALL=C``, as cron and some containers have it) a JVM cannot name a file such
+    as ``Zürich.jsonl``, and Spark passes over it without a word. The JVM takes it from the environment only.
+    """
+    if locale.nl_langinfo(locale.CODESET).upper() not in ("UTF-8", "UTF8"):
+        os.environ["LC_ALL"] = "C.UTF-8"
 
 
 def java_options(quick: bool) -> str:
@@ -215,12 +234,82 @@ def quiet_start() -> Iterator[None]:
     saved = os.dup(2)
     with log.open("ab") as sink:
         os.dup2(sink.fileno(), 2)
+    atexit.register(log.unlink, missing_ok=True)
     try:
         yield
     except Exception as error:
+        if Jvm.ending:  # what fails is no fault of Spark's
+            raise
+        atexit.unregister(log.unlink)
         raise DeadletterError(f"Spark did not start: {str(error).splitlines()[0]} (details: {log})") from error
-    else:
-        atexit.register(log.unlink, missing_ok=True)
     finally:
         os.dup2(saved, 2)
         os.close(saved)
+
+
+class Jvm(subprocess.Popen):
+    """The JVM that PySpark starts. It is known from the moment it is there, so that it can be ended before it answers:
+    by itself it ends with this process only after PySpark has found it."""
+
+    started: ClassVar[list[Jvm]] = []
+    ending: ClassVar[bool] = False
+
+    def __init__(self, *args, **kwargs) -> None:
+        with interrupts_put_off():  # or the process is there and its number is lost
+            super().__init__(*args, **kwargs)
+            Jvm.started.append(self)
+
+
+@contextlib.contextmanager
+def known_jvm() -> Iterator[None]:
+    """Know the JVM that PySpark starts meanwhile, and keep the program's own handler of SIGINT, if it has one.
+
+    PySpark puts one in its place that asks the JVM to cancel all jobs, in the middle of whatever it is asked just then.
+    """
+    from pyspark import java_gateway  # not there where PySpark is a client only
+
+    handler = signal.getsignal(signal.SIGINT)
+    java_gateway.Popen = Jvm
+    try:
+        yield
+    finally:
+        java_gateway.Popen = subprocess.Popen
+    if in_main_thread() and handler not in (None, signal.default_int_handler):
+        signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def interrupts_put_off() -> Iterator[None]:
+    """Have SIGINT come when this is over."""
+    if not in_main_thread():  # only there does Python handle it
+        yield
+        return
+    seen: list[tuple] = []
+    handler = signal.signal(signal.SIGINT, lambda *told: seen.append(told))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if seen and callable(handler):
+        handler(*seen[0])
+
+
+def in_main_thread() -> bool:
+    """Whether this thread may set what handles a signal."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def end_jvm() -> None:
+    """Have the JVM that this process started, if any, end: what waits for its answer fails then."""
+    Jvm.ending = bool(Jvm.started)
+    for jvm in Jvm.started:
+        jvm.terminate()
+        late = threading.Timer(JVM_MAY_TAKE, jvm.kill)
+        late.daemon = True
+        late.start()
+
+
+def wait_for_jvm() -> None:
+    """Wait until :func:`end_jvm` is done."""
+    for jvm in Jvm.started:
+        jvm.wait()

@@ -33,10 +33,7 @@ RULES = {
     ),
     "delivery_limit": "RabbitMQ, delivery limits: a message delivered more often than the limit is dead-lettered",
     "rejected": "RabbitMQ: a consumer rejected the message without requeueing it",
-    "expired": (
-        "RabbitMQ: the message's or the queue's TTL ran out, or (classic delivery limits, notes) it lay in a classic "
-        "queue and had been delivered more often than the limit"
-    ),
+    "expired": "RabbitMQ: the message's or the queue's TTL ran out",
     "maxlen": "RabbitMQ: the queue was full",
     "max_redeliver_count": (
         "Pulsar, PIP-22: a message redelivered maxRedeliverCount times goes to the dead letter topic and is "
@@ -44,7 +41,11 @@ RULES = {
     ),
 }
 """The rule behind each reason of death, with its document."""
-
+EXPIRED_BY_LIMIT = (
+    "RabbitMQ, classic delivery limits, notes: a message that lies in a classic queue and was delivered more often "
+    "than the limit is expired by the queue"
+)
+"""The rule where ``expired`` is the reason and the limit the cause."""
 
 DEATH = (*MESSAGE_KEY, "event_id")
 SHARED = ("payload", "payload_event_id", "payload_position", "error", "traits", "deviation_key", "deviation")
@@ -105,6 +106,21 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
     shared = lake.read(tables.DEAD_LETTERS).where(mine).select(*DEATH, *SHARED)
     return Life(name, as_of, happened, _with_a_turn(_rows(shown)), _rows(_known(dead.where(mine), shared)))
+
+
+def rule(death: Mapping) -> str:
+    """The rule behind a death, a row of ``gold.dead_letters``.
+
+    >>> rule({"reason": "expired", "cause": "ttl"})
+    "RabbitMQ: the message's or the queue's TTL ran out"
+    >>> rule({"reason": "expired", "cause": "delivery_limit"})[:44]
+    'RabbitMQ, classic delivery limits, notes: a '
+    >>> rule({"reason": "unheard", "cause": "other"})
+    'the broker named this reason'
+    """
+    if (death["reason"], death["cause"]) == ("expired", "delivery_limit"):
+        return EXPIRED_BY_LIMIT
+    return RULES.get(death["reason"], "the broker named this reason")
 
 
 def place(row: Row | Mapping) -> str:

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from deadletter import tables, triage
+from deadletter.cli.show import STANDING
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.replay import gold_as_of
@@ -77,7 +78,9 @@ def test_as_of(small_lake):
     dead = {row["message_id"] for row in small_lake.read(tables.DEAD_LETTERS).select("message_id").collect()}
     at_the_end = ["--as-of", "2026-11-20T22:00:02Z", "--where", "status = 'dead_lettered'"]
     told = shown(small_lake, "message_state", *at_the_end, "--json").splitlines()
-    assert {json.loads(line)["message_id"] for line in told} == dead != set()
+    rows = [json.loads(line) for line in told]
+    assert {row["message_id"] for row in rows} == dead != set()
+    assert set(rows[0]) - set(tables.MESSAGE_STATE.column_names) == set(STANDING)
     assert shown(small_lake, "message_state", "--as-of", "2026-01-01T00:00:00Z", "--json") == ""
 
 
@@ -87,6 +90,8 @@ def test_as_of(small_lake):
         (["dead_leters"], "no table dead_leters. There are: bronze.queue_events"),
         (["dead_letters", "--where", "nothing = 1"], "--where nothing = 1: "),
         (["dead_letters", "--as-of", "2026-11-20T21:00:00Z"], "--as-of goes with message_state"),
+        (["message_state", "--where", "status = 'delayed'"], "status is told with --as-of only"),
+        (["message_state", "--where", "nothing = 1"], "--where nothing = 1: [UNRESOLVED_COLUMN"),
         (["message_state", "--as-of", "noon"], "--as-of noon: not an ISO 8601 time"),
         (["message_state", "--as-of", ""], "--as-of : not an ISO 8601 time"),
     ],

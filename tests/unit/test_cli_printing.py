@@ -42,7 +42,7 @@ PATTERN = dict.fromkeys(("pattern_id", "first_seen", "last_seen", "kind", "statu
 
 
 def test_no_control_character_reaches_the_terminal(monkeypatch, capsys):
-    death = {"reason": "expired", "queue": "q", "error": NASTY, "evidence": "observed", "event_id": "e"}
+    death = {"reason": "expired", "queue": "q", "error": NASTY, "evidence": "observed", "event_id": "e", "cause": "ttl"}
     death |= {"dead_lettered_at": "2026-11-20T20:53:01.000000+00:00", "dead_letter_queue": NASTY}
     death |= dict.fromkeys(("claim_count", "max_deliveries", "removed_at", "expires_at", "pattern_id"))
     death |= {"dead_letter_message_id": None, "system": "pulsar", "tenant": "t", "subscription": "s"}
@@ -77,13 +77,23 @@ def test_a_life_says_where(capsys):
     at = datetime(2026, 11, 20, 22, tzinfo=UTC)
     where = {"system": "pulsar", "tenant": "t", "queue": "q", "subscription": "s"}
     death = where | {"dead_lettered_at": "2026-11-20T22:00:00.000000+00:00", "reason": "x", "evidence": "observed"}
-    known = ("claim_count", "max_deliveries", "removed_at", "expires_at", "pattern_id", "error", "event_id")
+    known = ("cause", "claim_count", "max_deliveries", "removed_at", "expires_at", "pattern_id", "error", "event_id")
     death |= dict.fromkeys((*known, "dead_letter_queue", "dead_letter_message_id"))
     moments = [Moment(at.replace(microsecond=microsecond), "q", "x", None) for microsecond in (7, 0)]
     print_life(Life("m", at, moments, [where | {"status": "available", "claims_granted": 0}], [death]))
     told = capsys.readouterr().out
     assert "  2026-11-20 22:00:00.000007  q  x\n  2026-11-20 22:00:00         q  x\n" in told
     assert "Status in pulsar t q s: available" in told and "Died 2026-11-20 22:00:00 in pulsar t q s: x" in told
+
+
+@pytest.mark.parametrize(("cause", "told"), [("ttl", "TTL ran out\n"), ("delivery_limit", "delivered more often than")])
+def test_a_death_has_one_rule(cause, told, capsys):
+    """RabbitMQ's word is ``expired`` for a TTL and for a classic queue's limit: which it was may be known."""
+    names = [*tables.DEAD_LETTERS.column_names, "subscription"]
+    death = dict.fromkeys(names, "x") | {"reason": "expired", "cause": cause, "deviation": None, "claim_count": 4}
+    print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], [death]))
+    shown = capsys.readouterr().out
+    assert told in shown and ("TTL" in shown) == (cause == "ttl")
 
 
 def test_a_share_says_of_whom(capsys):
@@ -127,6 +137,10 @@ def test_a_status_that_there_is_not(tmp_path):
         (["show", "dead_letters", "--limit", str(2**31)], "'--limit'"),
         (["preview", "--system", "zaqar", "--queue", "q", "--delay", str(10**14)], "'--delay'"),
         (["run", "--landing", "{lake}", "--fresh-after", ""], "--fresh-after : not an ISO 8601 time"),
+        (["patterns", "show", ""], "'PATTERN' is empty: give the id"),
+        (["patterns", "merge", "p1", "--into", "", "--by", "ann", "--why", "x"], "'--into' is empty: give the id"),
+        (["explain", " "], "'MESSAGE_ID' is empty: give the id"),
+        (["quarantine", "show", ""], "'EVENT_ID' is empty: give the id"),
         (["quarantine", "discard", "0123456789", "--why", "x"], "give one with --by WHO"),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",

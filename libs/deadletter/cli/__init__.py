@@ -7,27 +7,30 @@ import sys
 import click
 
 from deadletter import __version__
-from deadletter.cli.cluster import cluster
-from deadletter.cli.common import say
-from deadletter.cli.dashboard import dashboard
-from deadletter.cli.demo import demo
-from deadletter.cli.explain import explain
-from deadletter.cli.failing import Commands, debugging, failure, quiet_bridge
-from deadletter.cli.maintain import maintain_command
-from deadletter.cli.notebook import notebook
-from deadletter.cli.patterns import patterns
-from deadletter.cli.preview import preview
-from deadletter.cli.quarantine import quarantine
-from deadletter.cli.report import report
-from deadletter.cli.run import run
-from deadletter.cli.show import show
+from deadletter.cli.early import interrupt_told
+
+with interrupt_told():
+    from deadletter.cli.cluster import cluster
+    from deadletter.cli.common import say
+    from deadletter.cli.dashboard import dashboard
+    from deadletter.cli.demo import demo
+    from deadletter.cli.explain import explain
+    from deadletter.cli.failing import Commands, debugging, failure, quiet_bridge
+    from deadletter.cli.maintain import maintain_command
+    from deadletter.cli.notebook import notebook
+    from deadletter.cli.patterns import patterns
+    from deadletter.cli.preview import preview
+    from deadletter.cli.quarantine import quarantine
+    from deadletter.cli.report import report
+    from deadletter.cli.run import run
+    from deadletter.cli.show import show
 
 
 @click.group(
     cls=Commands,
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a data quality gate stopped the run, "
-    "4 another run is at work on the lake. With DEADLETTER_DEBUG=1 in the environment an error is told with its whole "
-    "stack trace.",
+    "4 another run is at work on the lake, 130 interrupted. With DEADLETTER_DEBUG=1 in the environment an error is "
+    "told with its whole stack trace.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="deadletter")

@@ -28,6 +28,18 @@ UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069
 """Controls but line feed and tab, and what overrides the direction of text."""
 
 
+class Id(click.ParamType):
+    """An id, or the start of one. A shell hands on an empty text of a command that failed: every id begins so."""
+
+    name = "id"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text as it is, unless it is empty."""
+        if not value.strip():
+            raise UsageError(f"{param.get_error_hint(ctx)} is empty: give the id that is meant")
+        return value
+
+
 def printable(text: str) -> str:
     r"""A text that a terminal only shows: events hold what others wrote, and its control sequences would be obeyed.
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake, parse_time, say
+from deadletter.cli.common import Id, lake_option, open_lake, parse_time, say
 
 if TYPE_CHECKING:
     from deadletter.timeline import Life
 
 
 @click.command()
-@click.argument("message_id")
+@click.argument("message_id", type=Id())
 @lake_option
 @click.option("--as-of", metavar="ISO8601", help="What was known to have happened then; default: the last run's.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -44,7 +44,7 @@ def _iso(time: datetime) -> str:
 
 def print_life(found: Life) -> None:
     """Print a life for a person."""
-    from deadletter.timeline import RULES, place
+    from deadletter.timeline import place, rule
 
     say(f"Message {found.message_id}", bold=True)
     say(f"as of {found.as_of:%Y-%m-%dT%H:%M:%S.%f} UTC; every time here is UTC")
@@ -57,7 +57,7 @@ def print_life(found: Life) -> None:
         say(f"Died {plain(row['dead_lettered_at'])} in {place(row)}: {row['reason']}", bold=True)
         for line in death_lines(row):
             say(f"  {line}")
-        say(f"  rule: {RULES.get(row['reason'], 'the broker named this reason')}")
+        say(f"  rule: {rule(row)}")
         say(f"  behind it: event {row['event_id']}")
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import select
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import TextIO
 import click
 from pyspark.errors import PySparkException
 
-from deadletter import tables
+from deadletter import session, tables
 from deadletter.cli.common import silence
+from deadletter.cli.early import INTERRUPTED, INTERRUPTED_CODE
 from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, last_cause
 from deadletter.lake import Lake
 
@@ -41,17 +43,24 @@ ADVICE = {
 ABSENT = re.compile(r"holds no table (\w+)\.(\w+)")
 
 
+class Interrupted(DeadletterError):
+    """The user's key ended the command (exit code 130)."""
+
+    exit_code = INTERRUPTED_CODE
+
+
 class Commands(click.Group):
-    """The commands. A reader who has seen enough is no failure; a lake of another version is told as such."""
+    """The commands. A reader who has seen enough is no failure; a lake of another version is told as such, and so is
+    the user's own key."""
 
     def make_context(self, *args, **kwargs) -> click.Context:
         """Parse the arguments, or print the help."""
-        with _reader_may_leave():
+        with _reader_may_leave(), _interrupt_told():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        with _reader_may_leave(), _version_told(ctx):
+        with _reader_may_leave(), _interrupt_told(), _version_told(ctx):
             return super().invoke(ctx)
 
 
@@ -74,6 +83,34 @@ def _unread(stream: TextIO) -> bool:
     asked = select.poll()
     asked.register(stream, 0)  # errors are told in any case
     return bool(asked.poll(0))
+
+
+@contextlib.contextmanager
+def _interrupt_told() -> Iterator[None]:
+    """End at once where the user interrupts, and tell it as that: what fails as the JVM ends is no fault of its own."""
+    pressed: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
+        pressed.append(number)
+        session.end_jvm()
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    mine = session.in_main_thread() and before not in (None, signal.SIG_IGN)  # ignored: nobody's key is meant
+    try:
+        if mine:
+            signal.signal(signal.SIGINT, end)
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if not (pressed or isinstance(error, KeyboardInterrupt)):
+            raise
+        raise Interrupted(INTERRUPTED) from error
+    finally:
+        if pressed:
+            session.wait_for_jvm()
+        if mine:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
@@ -136,3 +173,4 @@ def debugging() -> bool:
 def quiet_bridge() -> None:
     """Keep what the bridge to the JVM logs of a JVM that ended, a stack trace for each call, from the terminal."""
     logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake, parse_time, printable, say, say_first, teller
+from deadletter.cli.common import Id, lake_option, open_lake, parse_time, printable, say, say_first, teller
 from deadletter.errors import UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
@@ -30,8 +30,8 @@ def patterns() -> None:
 @lake_option
 @click.option("--all", "everything", is_flag=True, help="Muted ones too.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
-@click.option("--run", "run_id", metavar="ID", help="All that an old run saw, by its MLflow id.")
-@click.option("--against", metavar="ID", help="With --run: how that differs from another run.")
+@click.option("--run", "run_id", type=Id(), metavar="ID", help="All that an old run saw, by its MLflow id.")
+@click.option("--against", type=Id(), metavar="ID", help="With --run: how that differs from another run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_(
     lake_root: str, everything: bool, status: str | None, run_id: str | None, against: str | None, as_json: bool
@@ -72,7 +72,7 @@ def _of_lake(lake_root: str, status: str | None) -> list[dict]:
 
 
 @patterns.command()
-@click.argument("pattern")
+@click.argument("pattern", type=Id())
 @lake_option
 @click.option("--reveal", is_flag=True, help="Show private values in the example instead of masking them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -147,7 +147,7 @@ def _section(title: str, rows: list[dict], line: str) -> None:
 def _decision(act: Callable) -> Callable:
     """The arguments of every decision."""
     options = (
-        click.argument("pattern"),
+        click.argument("pattern", type=Id()),
         lake_option,
         click.option("--by", required=True, metavar="WHO", help="Who decides."),
         click.option("--why", required=True, metavar="TEXT", help="Why."),
@@ -222,7 +222,7 @@ def unmute(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> N
 
 @patterns.command()
 @_decision
-@click.option("--into", required=True, metavar="ID", help="The pattern it becomes part of.")
+@click.option("--into", required=True, type=Id(), metavar="ID", help="The pattern it becomes part of.")
 def merge(pattern: str, lake_root: str, by: str, why: str, at: str | None, into: str) -> None:
     """Make PATTERN part of another one; its id becomes a former id of that."""
     _decide(pattern, lake_root, "merge", by, why, at, into=into)

@@ -100,7 +100,7 @@ def print_limit(told: dict) -> None:
         ("pattern_id", "template", "dead_letters", "deaths_earlier", "claims_saved", "deaths_put_off"),
     )
     _print_table(
-        "Not settled after delivery k (Kaplan-Meier)",
+        "Not settled after delivery k (Kaplan-Meier), where a message was settled or left",
         told["survival"],
         ("delivery", "reached", "settled", "censored", "unsettled", "low", "high"),
     )

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import lake_option, open_lake, print_table, say, say_first, teller
+from deadletter.cli.common import Id, lake_option, open_lake, print_table, say, say_first, teller
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError, first_line
 from deadletter.lake import Lake
@@ -38,7 +38,7 @@ where_option = click.option("--where", metavar="SQL", help="The events for which
 def _decision(act: Callable) -> Callable:
     """The arguments of every decision about events."""
     options = (
-        click.argument("event_ids", nargs=-1, metavar="[EVENT_ID]..."),
+        click.argument("event_ids", nargs=-1, type=Id(), metavar="[EVENT_ID]..."),
         lake_option,
         where_option,
         click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine."),
@@ -75,7 +75,7 @@ def _print_reasons(rows: list[dict]) -> None:
 
 
 @quarantine.command()
-@click.argument("event_id")
+@click.argument("event_id", type=Id())
 @lake_option
 def show(event_id: str, lake_root: str) -> None:
     """Print an event's raw line, every rule it broke, where it came from and what was decided about it."""

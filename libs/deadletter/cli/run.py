@@ -59,6 +59,8 @@ def run(
     One JSON object a record, each read once. Client properties: '...?config=FILE'.
     """
     until, fresh = parse_time(as_of), parse_time(fresh_after, "--fresh-after")
+    if track:
+        tracking.require_experiment()
     # before Spark starts: a wrong path or a mistake in a suite is told at once
     found = sources.find(landing)
     size = sum(source.size for source in found)
@@ -103,7 +105,7 @@ def print_summary(summary: steps.Summary) -> None:
         "  new": summary.events_new,
         "  quarantined": summary.events_quarantined,
         "  silent (say nothing of a message)": summary.events_silent,
-        "messages in the lake": summary.messages,
+        "messages, each once a queue or subscription": summary.messages,
         "dead letters": sum(row["dead_letters"] for row in summary.dead_letters),
         "patterns": summary.patterns,
     }

@@ -7,7 +7,7 @@ import csv
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 from pyspark.errors import PySparkException
@@ -24,6 +24,8 @@ from deadletter.tables import Table
 
 LIMITS = click.IntRange(1, 2**31 - 2)
 """Spark takes no larger limit, and one row more is asked for."""
+STANDING = ("status", "claims_granted", "delay_until", "claimed_until", "expires_at")
+"""What a message's status adds to its row."""
 TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"}
 
 
@@ -54,7 +56,7 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
     if as_of is not None and found is not tables.MESSAGE_STATE:
         raise UsageError(f"--as-of goes with message_state; {found.full_name} is as the last run's --as-of made it")
     lake, most = open_lake(lake_root), limit or (20 if form == "table" else None)
-    with _told(where):
+    with _told(where, STANDING if found is tables.MESSAGE_STATE and as_of is None else ()):
         df = select_rows(lake, found, as_of, where, most and most + 1)
         rows = as_json_rows(df)
         form_of = {"table": print_rows, "json": print_json, "csv": print_csv}
@@ -64,14 +66,18 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
 
 
 @contextlib.contextmanager
-def _told(where: str | None) -> Iterator[None]:
-    """Tell Spark's errors as those of the condition, which a person can change."""
+def _told(where: str | None, lacking: Sequence[str]) -> Iterator[None]:
+    """Tell Spark's errors as those of the condition, which a person can change; ``lacking`` are columns that the rows
+    have with ``--as-of`` only."""
     try:
         yield
     except PySparkException as error:
-        if where:
-            raise UsageError(f"--where {where}: {first_line(error)}") from None
-        raise
+        if not where:
+            raise
+        fault = first_line(error)
+        wanted = [name for name in lacking if "UNRESOLVED_COLUMN" in fault and f"`{name}`" in fault]
+        told = f"{wanted[0]} is told with --as-of only: give the time that is meant" if wanted else fault
+        raise UsageError(f"--where {where}: {told}") from None
 
 
 def select_rows(lake: Lake, table: Table, as_of: str | None, where: str | None, limit: int | None) -> DataFrame:

@@ -17,7 +17,11 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Summary:
-    """What a run did: counts of events of this run, and of the lake at its end."""
+    """What a run did: counts of events of this run, and of the lake at its end.
+
+    ``messages`` counts rows of ``silver.message_state``: a message once for each queue it was in, and for each
+    subscription. The report counts the messages themselves, which takes longer.
+    """
 
     as_of: datetime | None = None
     events_in: int = 0

@@ -1,0 +1,98 @@
+"""Ctrl-C ends a command at once, whatever it is at: one line, code 130, and nothing of it stays. Without Spark."""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from deadletter import cli, session
+
+TOLD = "deadletter: interrupted; start the command again: what was written before is whole\n"
+JAVA = """#!/bin/bash
+case "$*" in
+  *-version*) echo 'openjdk version "17.0.1"' >&2 ;;
+  *launcher.Main*) printf '\\0\\n%s\\0' "$0" jvm ;;
+  *) echo $$ > "$STARTED.new" && mv "$STARTED.new" "$STARTED"; exec sleep 600 ;;
+esac
+"""
+"""A Java that never answers, and does not look whether anybody is there."""
+
+
+def wait_for(path):
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return path.read_text()
+
+
+def is_there(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return True
+    return False
+
+
+def test_while_spark_starts(tmp_path):
+    """The whole process group gets the signal, as from a terminal."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(JAVA)
+    java.chmod(0o755)
+    started = tmp_path / "started"
+    own = os.environ | {"JAVA_HOME": str(tmp_path / "jdk"), "STARTED": str(started), "TMPDIR": str(tmp_path)}
+    called = [sys.executable, "-m", "deadletter", "report", "--lake", "lake", "--out", "out"]
+    process = subprocess.Popen(called, env=own, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    jvm = int(wait_for(started))
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == TOLD
+    assert process.returncode == 130
+    assert not is_there(jvm) and not list(tmp_path.glob("deadletter-spark-*"))
+
+
+def interrupted(fail, monkeypatch, capsys):
+    """How a command ends that is interrupted and then fails so."""
+
+    def called(*_):
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        fail()
+
+    monkeypatch.setattr(sys.modules["deadletter.cli.patterns"], "_of_lake", called)
+    monkeypatch.setattr("sys.argv", ["deadletter", "patterns", "list", "--lake", "x"])
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert signal.getsignal(signal.SIGINT) == before
+    return done.value.code, capsys.readouterr().err
+
+
+def test_what_fails_after_it_is_not_told(monkeypatch, capsys):
+    """The JVM that is gone, say: nobody is told to give it more memory."""
+
+    def fail():
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr(session.Jvm, "started", [])
+    assert interrupted(fail, monkeypatch, capsys) == (130, TOLD)
+    assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR), "it logs the JVM that is gone"
+
+
+def test_a_process_that_starts_is_known_before_it_ends(monkeypatch):
+    """A signal that comes in between waits."""
+    monkeypatch.setattr(session.Jvm, "started", [])
+    with pytest.raises(KeyboardInterrupt), session.interrupts_put_off():
+        os.kill(os.getpid(), signal.SIGINT)
+        child = session.Jvm(["sleep", "600"])
+    assert session.Jvm.started == [child]
+    session.end_jvm()
+    session.wait_for_jvm()
+    assert child.returncode == -signal.SIGTERM
+    monkeypatch.setattr(session.Jvm, "ending", False)
