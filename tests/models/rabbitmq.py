@@ -41,7 +41,6 @@ class Message:
     settled: bool = False
     died: dict | None = None
     read: list = field(default_factory=list)  # deliveries from the dead letter queue
-    retries: list = field(default_factory=list)  # what a delivery showed of the retry queue
     purged: int | None = None
 
 
@@ -176,8 +175,6 @@ class Queue:
             message.lost = now
         if self.quorum or self.flag:
             message.count = self.counted(message) + 1
-        # what x-death says of the queues the message came through
-        message.retries += [death | {} for death in message.deaths if death["queue"] == RETRY]
         self.show(now, "deliver", "q", message, count)
 
     def fail(self, now, message, reject):
@@ -286,12 +283,6 @@ class Queue:
                     "status": "outcome_unknown",
                     "death": None,
                 }
-            told = m.retries + [d for d in m.deaths if d["queue"] == RETRY and m.read]
-            if told and told[0]["time"] <= now:
-                died = {"queue": RETRY, "dead_letter_queue": "q", "reason": "expired", "cause": "ttl", "claim_count": 0}
-                died |= {"max_deliveries": None, "posted_at": None, "died": told[0]["time"]}
-                died |= {"removed_at": None, "expires_at": None}
-                rows[(self.vhost, RETRY, "", m.id)] = {"granted": 0, "status": "dead_lettered", "death": died}
         return rows
 
 

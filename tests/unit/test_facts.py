@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter.gold import pulsar as gold_pulsar
 from deadletter.gold import rabbitmq
 from deadletter.gold.at_risk import dead_letter_queues, receivable, waiting
 from deadletter.gold.dead_letters import all_deaths
@@ -65,63 +64,6 @@ def test_a_messages_day_is_told_by_all_of_its_events_or_by_none(parsed):
     assert [row["created_at"] for row in parsed("pulsar", [retry]).messages.collect()] == [None]
 
 
-def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_their_limit(silver):
-    """As many as there are letters, each of its own; one that is named has its letter already."""
-    policy = {"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}
-    events = [pulsar("subscribe", subscription=name, dead_letter_policy=policy) for name in ("a", "b")]
-    alone = {"maxRedeliverCount": 1, "deadLetterTopic": f"{TOPIC}-alone"}
-    events += [pulsar("subscribe", subscription="c", dead_letter_policy=alone)]
-
-    def lives(number, *received):
-        return [pulsar("receive", number, subscription=name, redelivery_count=count) for name, count in received]
-
-    def letters(of, *numbers, where="dead", **named):
-        told = {"topic": f"{TOPIC}-{where}", "properties": origin(ORIGIN_MESSAGE_ID=f"9:{of}:-1") | named}
-        return [pulsar("dead_letter", number, **told) for number in numbers]
-
-    # one letter; two of the one that reached its limit; two of both, one read twice; one that is named and one not
-    events += [*lives(1, ("a", 0), ("b", 0), ("a", 1)), *letters(1, 50)]
-    events += [*lives(2, ("a", 0), ("b", 0), ("a", 1)), *letters(2, 52, 53)]
-    events += [*lives(3, ("a", 0), ("a", 1), ("b", 1)), *letters(3, 54, 55, 55)]
-    events += [*lives(4, ("b", 1), ("a", 1)), *letters(4, 56, REAL_SUBSCRIPTION="a"), *letters(4, 57)]
-    events += [*lives(5, ("a", 1)), *letters(5, 58, REAL_SUBSCRIPTION="a"), *letters(5, 59, REAL_SUBSCRIPTION="b")]
-    # one that seeks back afterwards; and one of whose policy nothing is known
-    events += [*lives(6, ("b", 0), ("b", 1), ("a", 0), ("a", 1)), *letters(6, 60), *lives(6, ("a", 0))]
-    events += [*lives(7, ("c", 1), ("d", 1)), *letters(7, 61, where="alone", REAL_SUBSCRIPTION="c")]
-    events += letters(7, 62, where="alone")
-    # a topic that no policy names
-    events += [*lives(8, ("a", 1), ("d", 1)), *letters(8, 63, REAL_SUBSCRIPTION="a"), *letters(8, 64, where="other")]
-    dead = gold_pulsar.deaths(silver("pulsar", events)).collect()
-    told = {(row["message_id"], row["subscription"], row["dead_letter_message_id"]) for row in dead}
-    expected = {(1, "a", 50), (2, "a", 52), (3, "a", 54), (3, "b", 55), (4, "a", 56), (4, "b", 57), (5, "a", 58)}
-    expected |= {(5, "b", 59), (6, "a", 60), (7, "c", 61), (7, "d", 62), (8, "a", 63), (8, "d", 64)}
-    assert told == {(f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected}
-    assert len(dead) == len(told)
-
-
-def test_what_is_read_from_a_dead_letter_topic_is_no_retry(parsed):
-    """Also where the topic has partitions, or another name: its messages keep the properties of their retries."""
-    again = origin(RECONSUMETIMES="3")
-    named = again | {"REAL_SUBSCRIPTION": "s"}
-    cases = [
-        (f"{TOPIC}-s-RETRY", again, TOPIC),
-        (f"{TOPIC}-again", named, TOPIC),
-        *((f"{TOPIC}-s-DLQ{n}", again, f"{TOPIC}-s-DLQ") for n in ("", "-partition-0")),
-        (DEAD_TOPIC, again, DEAD_TOPIC),
-        (f"{TOPIC}-s-RETRY", named | {"REAL_SUBSCRIPTION": "other"}, f"{TOPIC}-s-RETRY"),
-    ]
-    events = [pulsar("receive", 7, topic=topic, properties=properties) for topic, properties, _ in cases]
-    queues = {row["delivery"]["event_id"]: row["queue"] for row in parsed("pulsar", events).messages.collect()}
-    assert [queues[str(number)] for number in range(len(cases))] == [of for *_, of in cases]
-
-
-def test_a_dead_letter_topic_without_a_name_is_the_default_one(parsed):
-    """The Python client's own policy has an empty text there."""
-    policies = [{"maxRedeliverCount": 3, "deadLetterTopic": name} for name in ("", " ", None, "persistent://a/b/c")]
-    found = parsed("pulsar", [pulsar("subscribe", dead_letter_policy=policy) for policy in policies]).policies.collect()
-    assert sorted(row["dead_letter_queue"] for row in found) == ["persistent://a/b/c", *[f"{TOPIC}-s-DLQ"] * 3]
-
-
 def test_a_death_is_not_later_than_the_event_that_tells_of_it(parsed):
     """Whatever the clocks of consumers and brokers say; an old Java client names the origin by another property."""
     old = {"ORIGIN_MESSAGE_IDY_TIME": "9:1:-1", "REAL_TOPIC": TOPIC}
@@ -173,6 +115,45 @@ def test_a_redriven_message_that_dies_again_is_dead(silver):
         events = [firehose(f"deliver.{queue}", headers=headers) for queue, headers in told]
         assert rabbitmq.deaths(silver("rabbitmq", events)).count() == 1
         assert rabbitmq.deaths(silver("rabbitmq", events[:3])).isEmpty()
+
+
+def shown(*entries):
+    """``x-death`` with entries of a queue, how often it died there, and when first, in seconds after the start."""
+    start = int(START.timestamp())
+    return {
+        "x-death": [{"reason": "rejected", "queue": name, "count": n, "time": start + at} for name, n, at in entries]
+    }
+
+
+def test_a_message_that_came_back_from_a_retry_queue_did_not_die_there(silver):
+    """It expired there to be tried again, and its last death is that of its work queue."""
+    events = [
+        at(0, firehose("deliver.orders")),
+        at(12, firehose("deliver.orders", headers=shown(("retry", 1, 11), ("orders", 1, 1)))),
+        at(25, firehose("deliver.orders", headers=shown(("slow", 1, 24), ("orders", 2, 1), ("retry", 1, 11)))),
+    ]
+    assert rabbitmq.deaths(silver("rabbitmq", events)).isEmpty()
+    last = at(30, firehose("deliver.dlq", headers=shown(("orders", 3, 1), ("slow", 1, 24), ("retry", 1, 11))))
+    (dead,) = rabbitmq.deaths(silver("rabbitmq", [*events, last])).collect()
+    assert (dead["queue"], dead["dead_letter_queue"]) == ("orders", "dlq")
+
+
+def test_a_message_that_died_again_where_it_lay_dead_went_there(silver):
+    """Nobody read the first dead letter queue: the next entry of ``x-death`` names it."""
+    events = [
+        at(0, firehose("deliver.orders")),
+        at(9, firehose("deliver.grave", headers=shown(("dlq", 1, 5), ("orders", 1, 1)))),
+    ]
+    dead = rabbitmq.deaths(silver("rabbitmq", events)).collect()
+    assert {(row["queue"], row["dead_letter_queue"]) for row in dead} == {("orders", "dlq"), ("dlq", "grave")}
+
+
+@pytest.mark.parametrize("told", [lambda at: at * 1000, lambda at: {"!": "timestamp", "value": at}, str])
+def test_clients_write_the_time_of_a_death_in_several_ways(parsed, told):
+    read = firehose("deliver.dlq", headers={"x-death": [SHOWN["x-death"][0] | {"time": told(int(START.timestamp()))}]})
+    found = parsed("rabbitmq", [read])
+    (dead,) = found.messages.where("death IS NOT NULL").selectExpr("unix_seconds(death.time)").collect()
+    assert dead[0] == int(START.timestamp())
 
 
 TWICE_DEAD = {"x-death": [SHOWN["x-death"][0] | {"count": 2}]}
@@ -239,15 +220,6 @@ def test_the_deliveries_that_another_limit_would_count(silver):
     }
 
 
-def test_a_limit_that_was_reached_before_anybody_looked(silver):
-    policy = {"maxRedeliverCount": 3, "deadLetterTopic": DEAD_TOPIC}
-    letter = pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin())
-    late = pulsar("receive", redelivery_count=3)
-    facts = silver("pulsar", [pulsar("subscribe", dead_letter_policy=policy), late, letter])
-    assert [row["claim_count"] for row in gold_pulsar.deaths(facts).collect()] == [4]
-    assert previewed(facts, "pulsar", TOPIC, 4) == {"9:1:-1": (4, 0, "unchanged")}
-
-
 def test_claims_of_what_expired_unsettled_would_be_saved(silver):
     """In a queue without a limit poison is claimed until it expires."""
     claims = [at(20 * n, claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})) for n in range(10)]
@@ -299,31 +271,8 @@ def test_a_pop_is_not_the_claim_that_ran_out(silver):
     assert len(released) == 2 and released["k1"] is None
 
 
-def test_messages_that_no_broker_keeps_are_silent(parsed):
-    topic = {"topic": TOPIC.replace("persistent", "non-persistent"), "message_id": "0:0:-1"}
-    told = parsed("pulsar", [pulsar("receive", **topic), pulsar("acknowledge", **topic)])
-    assert told.messages.isEmpty() and [row["silent"] for row in told.events.collect()] == [True, True]
-
-
 def ids(facts):
     return facts.messages.groupBy("message_id").agg(F.count("*").alias("n")).orderBy("n").collect()
-
-
-def test_a_partition_is_its_topic(silver):
-    """Consumers subscribe to the topic; its messages and dead letters name its partitions."""
-    one, policy = f"{TOPIC}-partition-0", {"maxRedeliverCount": 0, "deadLetterTopic": DEAD_TOPIC}
-    origins = origin(ORIGIN_MESSAGE_ID="(9,1,0,-1)", REAL_TOPIC=one)
-    events = [
-        pulsar("subscribe", dead_letter_policy=policy),
-        pulsar("receive", topic=one, message_id="(9,1,0,-1)"),
-        pulsar("acknowledge", topic=one, message_id="(9,1,0,-1)"),
-        pulsar("dead_letter", 50, topic=f"{DEAD_TOPIC}-partition-1", properties=origins),
-    ]
-    (dead,) = gold_pulsar.deaths(silver("pulsar", events)).collect()
-    assert (dead["queue"], dead["subscription"], dead["max_deliveries"], dead["claim_count"]) == (TOPIC, "s", 0, 1)
-    assert dead["dead_letter_queue"] == DEAD_TOPIC
-    named = pulsar("dead_letter", 51, topic=f"{one}-fulfil-DLQ", properties=origins)
-    assert [row["subscription"] for row in gold_pulsar.deaths(silver("pulsar", [named])).collect()] == ["fulfil"]
 
 
 def test_what_was_granted_after_a_purge_was_not_purged(silver):
@@ -472,18 +421,3 @@ def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(silver):
     undone = at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))
     facts = silver("zaqar", [at(1, LIMITED), undone])
     assert dead_letter_queues(facts, all_deaths(facts, stage=held_if_few, systems=["zaqar"])).isEmpty()
-
-
-def test_pulsars_delays_are_counted(silver):
-    facts = silver("pulsar", [pulsar("send", deliver_after_s=60), pulsar("send", 2)])
-    hours = queue_health(facts, all_deaths(facts, stage=held_if_few, systems=["pulsar"])).collect()
-    assert [(row["posted"], row["delayed"]) for row in hours] == [(2, 1)]
-
-
-def test_a_death_that_names_nobody_is_its_only_receivers(silver):
-    """An acknowledgement at the origin is no success then (PIP-22)."""
-    letter = pulsar("dead_letter", 50, topic="persistent://broken/default/elsewhere", properties=origin())
-    events = [pulsar("send"), pulsar("receive"), pulsar("acknowledge"), letter]
-    facts = silver("pulsar", events)
-    (dead,) = all_deaths(facts, stage=held_if_few, systems=["pulsar"]).collect()
-    assert (dead["subscription"], dead["claim_count"]) == (pulsar("receive")["subscription"], 1)

@@ -110,7 +110,8 @@ RULES = ENVELOPE_RULES | {
         "kind = 'deliver' AND message_headers['x-delivery-count'] IS NOT NULL AND "
         "NOT coalesce(try_cast(message_headers['x-delivery-count'] AS int) >= 0, false)"
     ),
-    "bad_x_death: the x-death header does not read": (
+    "bad_x_death: the x-death header does not read: each entry needs a queue, a reason, and a time in seconds or"
+    " milliseconds since 1970 or as ISO 8601": (
         "kind = 'deliver' AND x_death IS NOT NULL AND (deaths IS NULL OR exists(deaths, d -> d.queue IS NULL"
         " OR d.reason IS NULL OR d.time IS NULL))"
     ),
@@ -141,10 +142,29 @@ def parse(bronze: DataFrame) -> DataFrame:
     return events.withColumns({"reasons": reasons(RULES), "facts": F.expr(_facts())}).drop("payload")
 
 
+# a client for Node gives {"!":"timestamp","value":...}, one for Java milliseconds
+_DEATH_TIME = "CASE WHEN startswith(d.time, '{') THEN get_json_object(d.time, '$.value') ELSE d.time END"
 _DEATHS = (
-    f"transform(from_json(x_death, '{DEATHS}'), d -> named_struct('queue', d.queue, 'reason', d.reason, "
-    f"'count', d.count, 'time', coalesce({clock('d.time')}, {epoch('d.time')})))"
+    f"transform(transform(from_json(x_death, '{DEATHS}'), d -> named_struct('queue', d.queue, 'reason', d.reason, "
+    f"'count', d.count, 'time', {_DEATH_TIME})), d -> named_struct('queue', d.queue, 'reason', d.reason, "
+    f"'count', d.count, 'time', coalesce({clock('d.time')}, {epoch('d.time')}, {epoch('d.time', 1000)})))"
 )
+
+_NEWER = "slice(deaths, 1, i)"
+"""The entries of ``x-death`` before the one at ``i``: the kind of death that was last comes first."""
+_CAME_BACK = (
+    f"exists(concat(transform({_NEWER}, e -> e.queue), CASE WHEN i = 0 THEN array(queue) ELSE array() END),"
+    " later -> later != d.queue AND exists(deaths, e -> e.queue = later AND e.time < d.time))"
+)
+"""Whether a message went on from a death to a queue where it had died before: it had waited for its next try there, and
+came back. An entry keeps the time of the first death of its kind."""
+_WENT_TO = (
+    "CASE WHEN i = 0 AND queue != d.queue THEN queue"
+    f" WHEN i > 0 AND get(deaths, 0).queue != d.queue AND forall({_NEWER}, e -> e.queue = get(deaths, 0).queue)"
+    " THEN get(deaths, 0).queue END"
+)
+"""The queue that a death led to: the last one to that which it was read from, unless the message is back, and one
+before to the queue where the message died from then on, if that is one."""
 
 _MESSAGE_ID = (
     "coalesce(nullif(message['message_id'], ''), concat('sha256:', sha2(concat_ws('\\u0000', payload, "
@@ -205,16 +225,16 @@ def _facts() -> str:
         message_id="message_id",
         created_at=created,
         death=(
-            # the broker's clock may be ahead of the collector's, but what is shown had happened;
-            # the newest death comes first; only that one led to the queue it was read from, unless the message is back
+            # the broker's clock may be ahead of the collector's, but what is shown had happened
             "named_struct('time', least(d.time, time), 'event_id', event_id, 'reason', d.reason, 'dead_letter_queue', "
-            "CASE WHEN i = 0 AND queue != d.queue THEN queue END, 'dead_letter_message_id', NULL, 'count', d.count, "
+            f"{_WENT_TO}, 'dead_letter_message_id', NULL, 'count', d.count, "
             "'first', d.time, 'told', time)"
         ),
     )
     return (
         f"CASE WHEN silent THEN array() ELSE CASE kind WHEN 'publish' THEN transform({_ROUTED}, q -> {posted})"
-        f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(transform(deaths, (d, i) -> {died}), array()))"
+        f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(filter(transform(deaths, (d, i) -> CASE WHEN NOT"
+        f" {_CAME_BACK} THEN {died} END), death -> death IS NOT NULL), array()))"
         f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned}) END END"
     )
 

@@ -6,7 +6,7 @@ request_body, status, response_body``. Only what the broker granted (2xx) is a f
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -68,8 +68,11 @@ RULES = ENVELOPE_RULES | {
     "unknown_path: path is not one of the messaging API's": (
         rf"readable AND {ACCEPTED} AND NOT (path RLIKE '^/(v(1|1\\.1|2)(/|$)|healthcheck$|$)')"
     ),
+    "query_in_path: the path holds a query string; write it in query as an object": (
+        rf"readable AND {WRITTEN} AND contains(path, '?') AND path RLIKE '^/v(1|1\\.1|2)/(queues|flavors)/'"
+    ),
     "bad_queue_name: a queue's name has 1 to 64 letters, digits, dots, _ and -": (
-        rf"readable AND {WRITTEN} AND path RLIKE '^/v(1|1\\.1|2)/queues/'"
+        rf"readable AND {WRITTEN} AND path RLIKE '^/v(1|1\\.1|2)/queues/' AND NOT contains(path, '?')"
         " AND NOT (queue RLIKE '^[A-Za-z0-9_.-]{1,64}$')"
     ),
     "no_tenant: project_id is missing or no text": (
@@ -126,10 +129,10 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = events.withColumns(
         {
             "tenant": F.col("project_id"),
-            "queue": F.regexp_extract("path", PATH, 1),
-            "flavor": F.regexp_extract("path", FLAVOR_PATH, 1),
+            "queue": _name(PATH, 1),
+            "flavor": _name(FLAVOR_PATH, 1),
             "part": F.regexp_extract("path", PATH, 2),
-            "item": F.regexp_extract("path", PATH, 3),
+            "item": _name(PATH, 3),
             "code": F.expr("try_cast(status AS int)"),
             "query_map": F.expr("coalesce(query_map, map())"),
         }
@@ -138,6 +141,13 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = events.withColumn("kind", kind).withColumns(_parts()).withColumns(_terms())
     told = {"reasons": reasons(RULES), "silent": F.expr(_SILENT)}
     return events.withColumns(told).withColumn("messages", F.expr(_KEPT)).drop(*_SPENT)
+
+
+def _name(pattern: str, group: int) -> Column:
+    """A name in the path as the broker reads it, which decodes what a client escaped; few paths have any of that."""
+    part = F.regexp_extract("path", pattern, group)
+    decoded = F.try_url_decode(F.replace(part, F.lit("+"), F.lit("%2B")))  # a plus would become a blank
+    return F.when(F.contains("path", F.lit("%")), F.coalesce(decoded, part)).otherwise(part)
 
 
 _SPENT = ("query", "request_body", "response_body", "request", "response", "path")

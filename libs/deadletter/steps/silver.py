@@ -92,7 +92,9 @@ def merge_events(
     In both cases a usable copy of an event that people released excuses its other copies.
     """
     systems = [row["system"] for row in events.select("system").distinct().collect()]
-    tell(f"silver: merging the facts of {', '.join(sorted(systems)) or 'no system'}")
+    # of a folder that names no broker there is nothing but what is refused
+    known = sorted(set(systems) & brokers.BROKERS.keys())
+    tell(f"silver: merging the facts of {', '.join(known) or 'no broker'}")
     some_bad = gate.check(events, tables.QUEUE_EVENTS, refused=True)
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
