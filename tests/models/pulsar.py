@@ -159,7 +159,10 @@ class Topic:
             "removed_at": None,
             "expires_at": None,
         }
-        lost = any(count < earlier for earlier, (_, count) in enumerate(deliveries))
+        # a count that is gone shows where one was above 0; a retry topic's is in the message
+        lost = any(
+            count == 0 < max((c for _, c in deliveries[:n]), default=0) for n, (_, count) in enumerate(deliveries)
+        )
         return {"granted": len(deliveries), "status": status, "death": death or None, "lost_counter": lost}
 
 

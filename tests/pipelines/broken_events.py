@@ -155,6 +155,18 @@ ZAQAR = {
         text(post(19, path="/v2/queues/%2e%2e%2fetc/messages")),
         "quarantine bad_queue_name",
     ),
+    "escapes that are none in a queue's name": (
+        text(post(53, path="/v2/queues/x%zz%2/messages")),
+        "quarantine bad_queue_name",
+    ),
+    "escaped letters in a queue's name": (
+        text(post(54, path="/v2/queues/legacy%2Dq/messages")),
+        "rule: the name is what the escapes stand for, as the broker reads it",
+    ),
+    "path with a query string": (
+        text(zaqar("DELETE", "/v2/queues/orders/messages?ids=z1", 204)),
+        "quarantine query_in_path",
+    ),
     "SQL in a queue's name": (
         text(post(20, path="/v2/queues/x'; DROP TABLE gold.dead_letters; --/messages")),
         "quarantine bad_queue_name",
@@ -368,6 +380,14 @@ RABBITMQ = {
 PULSAR = {
     "unknown operation": (text(pulsar("redeliver")), "quarantine unknown_operation"),
     "operation is a list": (text(pulsar(["send"])), "quarantine unknown_operation"),
+    "acknowledged with all before it": (
+        text(pulsar("acknowledge", 9, cumulative=True)),
+        "quarantine cumulative_acknowledge",
+    ),
+    "acknowledged with all before it, by its operation": (
+        text(pulsar("acknowledge_cumulative", 9)),
+        "quarantine cumulative_acknowledge",
+    ),
     "topic without its namespace": (text(pulsar("send", topic="orders")), "quarantine bad_topic"),
     "topic of an unknown scheme": (
         text(pulsar("send", topic="file:///etc/passwd")),
@@ -387,6 +407,14 @@ PULSAR = {
     "redelivery count of 10^30": (
         text(pulsar("receive", redelivery_count=10**30)),
         "quarantine bad_redelivery_count",
+    ),
+    "redelivery count of one and a half": (
+        text(pulsar("receive", redelivery_count=1.5)),
+        "quarantine bad_redelivery_count",
+    ),
+    "redelivery count as a decimal": (
+        text(pulsar("receive", 10, redelivery_count=1.0)),
+        "rule: a decimal whose fraction is 0 is a whole number",
     ),
     "published at 10^18 ms": (
         text(pulsar("receive", publish_timestamp=10**18)),

@@ -90,6 +90,8 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
     # the highest number means no limit
     allowed = F.try_add("policy.max_deliveries", F.when(F.col("system") == "zaqar", 0).otherwise(1))
+    # a broker may grant a message that is at its limit
+    left = F.try_subtract(allowed, F.col("claim_count"))
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
     received = open_ones.where(~counts_as_done() & ~own_post).join(facts.policies, list(QUEUE_KEY), "left")
     counted = (
@@ -101,15 +103,15 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
         .withColumns(
             {
                 "max_deliveries": F.when(limited, F.col("policy.max_deliveries")),
-                "deliveries_left": F.when(limited, F.try_subtract(allowed, F.col("claim_count"))),
-                "posted_at": F.col("posted.time"),
+                "deliveries_left": F.when(limited, F.when(left < 0, 0).otherwise(left)),
                 "last_delivery_at": F.try_element_at("deliveries", F.lit(-1))["time"],
                 "error": last_error(F.col("failures")),
             }
         )
         .drop("policies", "policy", "resets")
     )
-    return placed(facts.with_post(counted), F.col("post")).drop("post")
+    with_post = facts.with_post(counted).withColumn("posted_at", F.col("post.time"))
+    return placed(with_post, F.col("post")).drop("post")
 
 
 def _claim_count(policy: Column, facts: SilverFacts) -> Column:

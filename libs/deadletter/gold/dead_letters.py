@@ -17,7 +17,7 @@ from deadletter.gold.traits import with_traits
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
-from deadletter.rules.pulsar import tenant_of
+from deadletter.rules.pulsar import tenant_of, without_reads
 from deadletter.staging import Stage, as_it_is
 
 _MESSAGE = ("system", "tenant", "message_id")
@@ -128,9 +128,12 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
 
 def _lives(deaths: DataFrame, facts: SilverFacts) -> DataFrame:
     """Of each dead message the last ``error`` that a consumer gave, its ``deliveries``, and ``failed_in``: the raw
-    event of its last failure."""
+    event of its last failure. Nobody's who read a Pulsar message as a dead letter."""
     # the few dead are sent to where the messages are
-    lives = facts.state.join(deaths.select(*tables.MESSAGE_KEY), list(tables.MESSAGE_KEY), "left_semi")
+    died = deaths.select(*tables.MESSAGE_KEY, "dead_lettered_at", "max_deliveries")
+    own = without_reads(F.col("failures"), F.col("deliveries"), F.col("dead_lettered_at"), F.col("max_deliveries"))
+    failures = F.when(F.col("system") == "pulsar", own).otherwise(F.col("failures"))
+    lives = facts.state.join(died, list(tables.MESSAGE_KEY)).withColumn("failures", failures)
     failed_in = F.try_element_at("failures", F.lit(-1))["event_id"].alias("failed_in")
     return lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries", failed_in)
 

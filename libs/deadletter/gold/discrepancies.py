@@ -15,6 +15,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.gold.status import claim_span, of_claims, with_resets
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
+from deadletter.rules.pulsar import without_reads
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -36,6 +37,7 @@ def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -
         .join(dead.select(*MESSAGE_KEY, *DEATH_COLUMNS), list(MESSAGE_KEY), "left")
         .where(_may_differ())
         .drop("lowest", "delays")
+        .withColumn("deliveries", _own_deliveries())
         .join(of_claims(several.state, facts.claims, claim_span(), "claims"), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
@@ -56,6 +58,14 @@ def _may_differ() -> Column:
     return (F.col("system") != "zaqar") | often | F.col("dead_lettered_at").isNotNull() | F.col("delays")
 
 
+def _own_deliveries() -> Column:
+    """A message's deliveries, without those of its dead letter in Pulsar."""
+    dead = (F.col("system") == "pulsar") & F.col("dead_lettered_at").isNotNull()
+    deliveries = F.col("deliveries")
+    own = without_reads(deliveries, deliveries, F.col("dead_lettered_at"), F.col("max_deliveries"))
+    return F.when(dead, own).otherwise(deliveries)
+
+
 def _kinds(habits: Habits) -> list[Column]:
     return [
         _claimed_while_delayed(),
@@ -64,6 +74,7 @@ def _kinds(habits: Habits) -> list[Column]:
         _should_have_been_moved(habits),
         _claimed_after_death(),
         _lost_counter(),
+        _fell_to_nothing(),
         _moved_early(),
         _delivered_over_limit(),
     ]
@@ -121,7 +132,7 @@ def _claimed_after_death() -> Column:
 
 
 def _lost_counter() -> Column:
-    """The broker's count at a delivery is below the deliveries before it: the counter was in memory.
+    """RabbitMQ's count at a delivery is below the deliveries before it: the counter was in memory.
 
     A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there.
     """
@@ -134,11 +145,32 @@ def _lost_counter() -> Column:
     quorum = F.coalesce(policy_at(F.col("policies"), lost["time"])["queue_type"] == "quorum", F.lit(False))
     return difference(
         "lost_counter",
-        lost.isNotNull() & (stayed | (F.col("system") == "pulsar")) & ~quorum,
+        lost.isNotNull() & stayed & (F.col("system") == "rabbitmq") & ~quorum,
         lost["time"],
         lost["broker"],
         lost["earlier"],
     )
+
+
+def _fell_to_nothing() -> Column:
+    """Pulsar's count is 0 at a delivery, and was above 0 at an earlier one: the broker counts in memory (PIP-22).
+
+    Any other fall tells nothing: each copy in a retry topic begins with its own count. That is never 0, but the count
+    of a subscription that does not count (exclusive, failover) always is. What was settled or dead comes again only
+    where its subscription seeks back, and counts anew.
+    """
+
+    def highest_before(delivery: Column) -> Column:
+        earlier = F.filter("deliveries", lambda d: d["time"] < delivery["time"])
+        return F.array_max(F.transform(earlier, lambda d: d["broker_count"]))
+
+    def fell(delivery: Column) -> Column:
+        ended = F.unix_millis(F.least("settled.time", "dead_lettered_at")) < F.unix_millis(delivery["time"])
+        return (delivery["broker_count"] == 0) & (highest_before(delivery) > 0) & ~F.coalesce(ended, F.lit(False))
+
+    lost = F.get(F.filter("deliveries", fell), F.lit(0))
+    test = (F.col("system") == "pulsar") & lost.isNotNull()
+    return difference("lost_counter", test, lost["time"], lost["broker_count"], highest_before(lost))
 
 
 def _moved_early() -> Column:

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, counted_deliveries
 from deadletter.rules.policy import policy_at
+from deadletter.rules.pulsar import without_reads
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 _MESSAGE = (*QUEUE, "message_id")
@@ -21,13 +22,16 @@ def deaths(facts: SilverFacts) -> DataFrame:
     posts = state.where("subscription = '' AND posted IS NOT NULL").select(
         "tenant", "queue", "message_id", F.col("posted.time").alias("posted_at")
     )
-    received = state.where("subscription != ''").select(*MESSAGE_KEY, counted_deliveries().alias("claim_count"))
+    received = state.where("subscription != ''").select(*MESSAGE_KEY, "deliveries", "deaths")
     policy = policy_at(F.col("policies"), F.col("dead_lettered_at"))
+    own = without_reads(*map(F.col, ("deliveries", "deliveries", "dead_lettered_at", "max_deliveries")))
     return (
         told_deaths(state, facts.policies)
         .join(received, list(MESSAGE_KEY), "left")
         .join(posts, ["tenant", "queue", "message_id"], "left")
         .join(facts.policies, list(QUEUE_KEY), "left")
+        .withColumn("max_deliveries", policy["max_deliveries"])
+        .withColumn("deliveries", own)
         .select(
             "tenant",
             "queue",
@@ -36,8 +40,8 @@ def deaths(facts: SilverFacts) -> DataFrame:
             "dead_letter_queue",
             "dead_letter_message_id",
             "reason",
-            F.coalesce("claim_count", F.lit(0)).cast("bigint").alias("claim_count"),
-            policy["max_deliveries"].alias("max_deliveries"),
+            F.when(F.col("deliveries").isNull(), 0).otherwise(counted_deliveries()).cast("bigint").alias("claim_count"),
+            "max_deliveries",
             "posted_at",
             "dead_lettered_at",
             "event_id",
@@ -50,24 +54,14 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
 
     The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
     to this dead letter topic, see :func:`_paired`, else the one in the topic's default name (PIP-22:
-    ``<topic>-<subscription>-DLQ``, where a client may mean a partition by its topic), else the only one that received
-    the message and that no other letter names.
+    ``<topic>-<subscription>-DLQ``, where a client may mean a partition by its topic), else one that received the
+    message, where there are letters enough for all, see :func:`_candidates`.
     """
-    received = _receivers(state)
-    who = F.collect_set(F.nullif("policy_subscription", F.lit(""))).alias("receivers")
-    candidates = (
-        _letters(state)
-        .join(_senders(policies), ["tenant", "queue", "dead_letter_queue"], "left")
-        .join(received, ["tenant", "queue", "message_id", "policy_subscription"], "left")
-        .join(received.groupBy("tenant", "queue", "message_id").agg(who), ["tenant", "queue", "message_id"], "left")
-    )
     named = F.nullif("subscription", F.lit(""))
-    others = F.array_except("receivers", "named")
-    only = F.when(F.size(others) == 1, others[0])
-    subscription = F.coalesce(named, F.col("policy_subscription"), _default_subscription(), only, F.lit(""))
+    subscription = F.coalesce(named, F.col("candidate"), _default_subscription(), F.lit(""))
     death = F.struct("letter.time", "letter.event_id", "letter.reason", "dead_letter_queue", "dead_letter_message_id")
     return (
-        _paired(candidates)
+        _paired(_candidates(_letters(state), _senders(policies), _receivers(state)))
         .withColumn("subscription", subscription)
         .groupBy(*MESSAGE_KEY)
         .agg(F.min(death).alias("death"))
@@ -87,45 +81,72 @@ def _letters(state: DataFrame) -> DataFrame:
 
 
 def _senders(policies: DataFrame) -> DataFrame:
-    """The subscriptions whose policies ever sent to a dead letter topic, as ``policy_subscription``, and the lowest
-    ``limit`` with which they did: a client goes by its own consumer's policy, which need not be the last."""
+    """Of each dead letter topic the ``senders``, ``array<struct<candidate, limit>>``: the subscriptions whose policies
+    ever sent there, and the lowest limit with which they did: a client goes by its own consumer's policy, which need
+    not be the last."""
     steps = policies.where("system = 'pulsar'").select(
-        "tenant", "queue", F.col("subscription").alias("policy_subscription"), F.explode("policies").alias("policy")
+        "tenant", "queue", F.col("subscription").alias("candidate"), F.explode("policies").alias("policy")
     )
     there = F.col("policy.dead_letter_queue").alias("dead_letter_queue")
     lowest = F.min("policy.max_deliveries").alias("limit")
-    return steps.groupBy("tenant", "queue", "policy_subscription", there).agg(lowest)
+    sender = F.collect_list(F.struct("candidate", "limit")).alias("senders")
+    return (
+        steps.groupBy("tenant", "queue", "candidate", there)
+        .agg(lowest)
+        .groupBy("tenant", "queue", "dead_letter_queue")
+        .agg(sender)
+    )
+
+
+def _candidates(letters: DataFrame, senders: DataFrame, received: DataFrame) -> DataFrame:
+    """Each letter that names nobody with each ``candidate`` whose it may be, the ``limit`` by which that one sends to
+    the letter's topic, and how it ``received`` the message; any other letter with none.
+
+    These are the ``senders`` to its topic that no other letter of the message names. Where there is no such one and
+    the topic's name tells nobody either, they are those that received the message and that no letter names, if there
+    are at least as many letters: of fewer nobody could say whose they are.
+    """
+    message = ["tenant", "queue", "message_id"]
+    among_letters = Window.partitionBy(*_MESSAGE, "dead_letter_queue", "subscription")
+    free = F.filter("senders", lambda sender: ~F.array_contains("named", sender["candidate"]))
+    others = F.array_except("receivers", "named")
+    enough = _default_subscription().isNull() & (F.size(others) <= F.col("letters"))
+    limit = F.lit(None).cast("bigint").alias("limit")
+    unlimited = F.transform(F.when(enough, others), lambda name: F.struct(name.alias("candidate"), limit))
+    who = F.when(F.col("subscription") == "", F.when(F.size(free) > 0, free).otherwise(unlimited))
+    return (
+        letters.withColumn("letters", F.size(F.collect_set("dead_letter_message_id").over(among_letters)))
+        .join(senders, ["tenant", "queue", "dead_letter_queue"], "left")
+        .join(received.groupBy(*message).agg(F.collect_set("candidate").alias("receivers")), message, "left")
+        .withColumn("who", F.explode_outer(who))
+        .drop("senders", "receivers")
+        .select("*", "who.*")
+        .join(received, [*message, "candidate"], "left")
+    )
 
 
 def _paired(candidates: DataFrame) -> DataFrame:
-    """Each letter that names nobody with one of the subscriptions that send to its topic, as far as there are some.
+    """Each letter that names nobody with one of its ``candidates``, as far as there are some.
 
-    A subscription that another letter of the message names has its own. One that never received the message, or never
-    with a count that is its limit, counts only where all are such: a client may write a letter twice. Of the others
-    those died that received the message most often, and the one that received it last sent the last letter.
+    One that never received the message, or never with a count that is its limit, counts only where all are such: a
+    client may write a letter twice. Of the others those died that received the message most often, and the one that
+    received it last sent the last letter.
     """
     a_message = Window.partitionBy(*_MESSAGE, "dead_letter_queue", "subscription")
     reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())
-    taken = (F.col("subscription") == "") & F.array_contains("named", F.col("policy_subscription"))
-    free = {name: F.when(~F.coalesce(taken, F.lit(False)), F.col(name)) for name in ("policy_subscription", "received")}
-    is_free = F.col("policy_subscription").isNotNull()
-    first = (F.desc("reached"), F.desc("received"), F.asc("policy_subscription"))
+    first = (F.desc("reached"), F.desc("received"), F.asc("candidate"))
     return (
-        candidates.withColumns(free)
-        .withColumn("any_free", F.max(is_free).over(a_message))
-        .where(is_free | ~F.col("any_free"))
-        .withColumn("reached", reached)
+        candidates.withColumn("reached", reached)
         .withColumns(
             {
                 "any_reached": F.max("reached").over(a_message),
                 "place": F.dense_rank().over(a_message.orderBy(*first)),
-                "letters": F.size(F.collect_set("dead_letter_message_id").over(a_message)),
             }
         )
         .where("reached = any_reached AND place <= letters")
         .withColumns(
             {
-                "turn": F.dense_rank().over(a_message.orderBy("received.time", "policy_subscription")),
+                "turn": F.dense_rank().over(a_message.orderBy("received.time", "candidate")),
                 "letter_turn": F.dense_rank().over(a_message.orderBy("letter")),
             }
         )
@@ -143,13 +164,13 @@ def _default_subscription() -> Column:
 
 
 def _receivers(state: DataFrame) -> DataFrame:
-    """Each message's subscriptions that received it, as ``policy_subscription``, and how often, when last and with what
+    """Each message's subscriptions that received it, as ``candidate``, and how often, when last and with what
     count at most, as ``received``: whoever seeks back to it begins to count anew."""
-    return state.where("size(deliveries) > 0").select(
+    return state.where("size(deliveries) > 0 AND subscription != ''").select(
         "tenant",
         "queue",
         "message_id",
-        F.col("subscription").alias("policy_subscription"),
+        F.col("subscription").alias("candidate"),
         F.struct(
             F.size("deliveries").alias("n"),
             F.try_element_at("deliveries", F.lit(-1))["time"].alias("time"),

@@ -16,6 +16,12 @@ LATEST_SECONDS = 253402300799
 """The end of year 9999, in seconds since 1970."""
 
 
+LONGEST_TEXT = 100_000_000
+"""Characters of a line's longest text. Left to itself a reader of JSON takes twenty million and calls more no JSON."""
+
+_LONG = {"maxStringLen": str(LONGEST_TEXT)}
+
+
 def clock(text: str) -> str:
     """SQL for an ISO 8601 time of the years 1 to 9999; null where ``text`` is none.
 
@@ -32,6 +38,23 @@ def epoch(text: str, per_second: int = 1) -> str:
     return (
         f"CASE WHEN {number} BETWEEN {low} AND {high} THEN timestamp_micros({number} * {1_000_000 // per_second}L) END"
     )
+
+
+def whole(text: str) -> str:
+    """SQL for a whole number, also where it is written as a decimal; null where ``text`` is none.
+
+    Tables that lack a value somewhere hold a column's whole numbers as decimals, and so write them: ``3.0``, which a
+    reader of JSON may make ``1.7829E12`` of.
+
+    >>> texts = [("3",), ("3.0",), ("1.7829E12",), ("-1.0",), ("3.5",), ("1.0E30",), ("NaN",), ("three",), (None,)]
+    >>> df = spark.createDataFrame(texts, "text string")
+    >>> [row["number"] for row in df.selectExpr(whole("text") + " AS number").collect()]
+    [3, 3, 1782900000000, -1, None, None, None, None, None]
+    """
+    number = f"try_cast({text} AS double)"
+    # beyond, a double does not tell one whole number from the next
+    exact = f"{number} BETWEEN -9007199254740992 AND 9007199254740992 AND {number} = floor({number})"
+    return f"coalesce(try_cast({text} AS bigint), CASE WHEN {exact} THEN CAST({number} AS bigint) END)"
 
 
 def seconds(text: str) -> str:
@@ -91,8 +114,9 @@ def read_shaped_envelope(
     lines = lines.withColumn("read", F.when(F.expr(f"odd OR coalesce({with_texts}, false)"), _read("raw", texts)))
     lines = lines.withColumn("event", F.col("read.event"))
     columns = {name: F.col(f"event.{name}") if name in types else F.expr(_unless_odd(name)) for name in texts}
+    options = f"map('maxStringLen', '{LONGEST_TEXT}')"
     columns |= {
-        name: F.expr(f"CASE WHEN odd THEN from_json(event.`{field}`, '{kind}') ELSE line.`{field}` END")
+        name: F.expr(f"CASE WHEN odd THEN from_json(event.`{field}`, '{kind}', {options}) ELSE line.`{field}` END")
         for name, (field, kind) in shapes.items()
     }
     whole = f"NOT odd OR event IS NOT NULL AND {_WHOLE}"
@@ -111,7 +135,7 @@ def _read(text: str, types: Mapping[str, str]) -> Column:
     named = ", ".join(f"`{name}` {kind}" for name, kind in sorted(({"captured_at": "string"} | types).items()))
     schema = f"event struct<{named}>, `end` boolean, _corrupt string"
     inside = F.concat(F.lit('{"event":'), text, F.lit(',"end":true}'))
-    return F.from_json(inside, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"})
+    return F.from_json(inside, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"} | _LONG)
 
 
 def _unless_odd(name: str) -> str:

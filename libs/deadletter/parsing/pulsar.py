@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope
+from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope, whole
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 from deadletter.rules.pulsar import full_name, topic_tenant, whole_topic
 from deadletter.sqltext import sql_list
@@ -31,6 +31,7 @@ FIELDS = {
         "publish_timestamp",
         "deliver_after_s",
         "dead_letter_policy",
+        "cumulative",
     )
 } | {"raw_id": "message_id"}
 
@@ -38,10 +39,21 @@ OPERATIONS = ("send", "receive", "acknowledge", "negative_acknowledge", "subscri
 ON_MESSAGES = ("send", "receive", "acknowledge", "negative_acknowledge", "dead_letter")
 BY_CONSUMERS = ("receive", "acknowledge", "negative_acknowledge", "subscribe")
 
+_RETRIES = "property_map['RECONSUMETIMES']"
+_LIMIT = "policy['maxRedeliverCount']"
+
+_CUMULATIVE = (
+    "coalesce(operation = 'acknowledge_cumulative' OR kind = 'acknowledge' AND try_cast(cumulative AS boolean), false)"
+)
+"""Of the messages that it settles it names the last one. Which others these are depends on the topic's order, of which
+only the messages that were seen are known."""
+
 RULES = ENVELOPE_RULES | {
     "unknown_operation: operation is not one of " + ", ".join(OPERATIONS): (
-        f"readable AND NOT coalesce(operation IN {sql_list(OPERATIONS)}, false)"
+        f"readable AND NOT coalesce(operation IN {sql_list(OPERATIONS)}, false) AND NOT {_CUMULATIVE}"
     ),
+    "cumulative_acknowledge: it settles all earlier messages too, which it does not name; write one acknowledge for"
+    " each of them": _CUMULATIVE,
     "bad_topic: a topic is named persistent://tenant/namespace/topic": "kind IS NOT NULL AND coalesce(tenant, '') = ''",
     "no_subscription: the consumer's subscription is missing": (
         f"kind IN {sql_list(BY_CONSUMERS)} AND coalesce(subscription, '') = ''"
@@ -53,8 +65,8 @@ RULES = ENVELOPE_RULES | {
         "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
     ),
     "bad_redelivery_count: redelivery_count, or a retry's RECONSUMETIMES, is not a whole number from 0": (
-        "kind = 'receive' AND NOT coalesce(try_cast(redelivery_count AS bigint) >= 0, false)"
-        " OR retried AND NOT coalesce(try_cast(property_map['RECONSUMETIMES'] AS bigint) >= 0, false)"
+        f"kind = 'receive' AND NOT coalesce({whole('redelivery_count')} >= 0, false)"
+        f" OR retried AND NOT coalesce({whole(_RETRIES)} >= 0, false)"
     ),
     "bad_publish_timestamp: publish_timestamp is not in milliseconds since 1970, from 2000 to 9999": (
         "kind IN ('receive', 'dead_letter') AND published IS NULL"
@@ -66,7 +78,7 @@ RULES = ENVELOPE_RULES | {
     "bad_policy: dead_letter_policy is no object, or its maxRedeliverCount is not a whole number from 0": (
         "kind = 'subscribe' AND dead_letter_policy IS NOT NULL AND (policy IS NULL OR"
         " policy['maxRedeliverCount'] IS NOT NULL"
-        " AND NOT coalesce(try_cast(policy['maxRedeliverCount'] AS bigint) >= 0, false))"
+        f" AND NOT coalesce({whole(_LIMIT)} >= 0, false))"
     ),
 }
 
@@ -98,7 +110,7 @@ def parse(bronze: DataFrame) -> DataFrame:
             "message_id": F.expr(message_id("raw_id")),
             "property_map": F.expr("coalesce(from_json(properties, 'map<string,string>'), map())"),
             "policy": F.expr("from_json(dead_letter_policy, 'map<string,string>')"),
-            "published": F.expr(epoch("publish_timestamp", 1000)),
+            "published": F.expr(epoch(whole("publish_timestamp"), 1000)),
         }
     )
     events = events.withColumns(
@@ -130,7 +142,9 @@ _RETRIED = (
 )
 """A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.
 Its subscription reads the topic and the retry topic alike; whoever reads a dead letter topic is another. Go's clients
-keep the properties there and name no subscription: then only the topic's name tells."""
+keep the properties there and name no subscription: then only the topic's name tells. Which topics of other names are
+dead letter topics only a policy says: see :func:`deadletter.rules.pulsar.without_reads`.
+"""
 
 
 def _facts() -> str:
@@ -156,8 +170,7 @@ def _facts() -> str:
         created_at="CASE WHEN NOT retried THEN published END",  # a copy in a retry topic was published later
         delivery=(
             f"named_struct({moment}, 'claim_id', NULL, 'consumer', consumer, "
-            "'broker_count', CASE WHEN retried THEN try_cast(property_map['RECONSUMETIMES'] AS bigint)"
-            " ELSE try_cast(redelivery_count AS bigint) END)"
+            f"'broker_count', CASE WHEN retried THEN {whole(_RETRIES)} ELSE {whole('redelivery_count')} END)"
         ),
     )
     acknowledge = message_fact(**mine, settled=f"named_struct({moment}, 'claim_id', NULL, 'how', 'acknowledge')")
@@ -200,7 +213,7 @@ def facts(parsed: DataFrame) -> Facts:
             "valid_from": "time",
             "event_id": "event_id",
             "kind": "'subscribed'",
-            "max_deliveries": "CAST(policy['maxRedeliverCount'] AS bigint)",
+            "max_deliveries": whole(_LIMIT),
             "dead_letter_queue": (
                 f"CASE WHEN policy IS NOT NULL THEN coalesce({named}, concat(topic, '-', subscription, '-DLQ')) END"
             ),

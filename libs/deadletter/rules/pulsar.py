@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
 
 def topic_tenant(topic: str) -> str:
     """SQL for ``tenant/namespace`` of a topic's full name; empty where it is none."""
@@ -61,3 +64,33 @@ def tenant_of(queue: str) -> str:
     +--------------------+-----+
     """
     return f"CASE WHEN system = 'pulsar' THEN coalesce(nullif({topic_tenant(queue)}, ''), tenant) ELSE tenant END"
+
+
+def without_reads(told: Column, deliveries: Column, died: Column, limit: Column) -> Column:
+    """The ``told`` deliveries or failures of a message in a subscription, without those of its dead letter.
+
+    A dead letter keeps the properties of its message's retries. Whoever reads a dead letter topic by the name of the
+    subscription in which the message ``died`` looks like one that retries it: nothing in an event tells a retry topic
+    from a dead letter topic of any other name. But what is dead comes again only where its subscription seeks back, and
+    counts anew then. So once a delivery until the death had the count of the ``limit``, what comes later with no lower
+    one is of the dead letter, up to the first that has one. Where none had reached the limit by then, the clocks differ
+    or a policy is not known: then all count.
+
+    >>> lives = [([0, 1, 2], 1, 1), ([0, 1, 1, 0, 1], 1, 1), ([0, 1, 2], 1, 2), ([0, 1, 2], 1, None), ([0, 1], None, 1)]
+    >>> df = spark.createDataFrame(lives, "counts array<int>, died int, most int")
+    >>> delivered = F.transform("counts", lambda count, n: F.struct(
+    ...     F.timestamp_seconds(n).alias("time"), count.alias("broker_count")))
+    >>> left = without_reads(delivered, delivered, F.timestamp_seconds("died"), F.col("most"))
+    >>> [row["left"] for row in df.select(left["broker_count"].alias("left")).collect()]
+    [[0, 1], [0, 1, 0, 1], [0, 1, 2], [0, 1, 2], [0, 1]]
+    """
+
+    def until_death(delivery: Column) -> Column:
+        return F.unix_millis(delivery["time"]) <= F.unix_millis(died)  # brokers' clocks tell milliseconds
+
+    later = F.filter(deliveries, lambda d: ~until_death(d))
+    read = F.get(later, F.lit(0))["time"]
+    back = F.get(F.filter(later, lambda d: d["broker_count"] < limit), F.lit(0))["time"]
+    reached = F.exists(deliveries, lambda d: until_death(d) & (d["broker_count"] >= limit))
+    left = F.filter(told, lambda fact: (fact["time"] < read) | F.coalesce(fact["time"] >= back, F.lit(False)))
+    return F.when(reached & read.isNotNull(), left).otherwise(told)
