@@ -37,7 +37,10 @@ def moments(status: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habi
     rows = _with_end(status, facts, dead, habits).withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
     in_any_queue = Window.partitionBy("system", "tenant", "message_id")
     led = F.collect_list(F.expr("concat(array(posted.time), deliveries.time, failures.time)")).over(in_any_queue)
-    rows = rows.withColumns({"deaths": told_once(F.col("deaths")), "emptied": _emptied(), "led": F.flatten(led)})
+    read = F.expr("transform(deliveries, d -> named_struct('queue', queue, 'event_id', d.event_id))")
+    reads = F.flatten(F.collect_list(read).over(in_any_queue))
+    rows = rows.withColumns({"led": F.flatten(led), "reads": reads, "emptied": _emptied()})
+    rows = rows.withColumn("deaths", told_once(F.col("deaths")))
     changes = of_claims(status, facts.claims, _changes(), "changes")
     rows = rows.join(changes, list(MESSAGE_KEY), "left").withColumn("claim_changes", F.filter("changes", _reaches))
     told = rows.select(*MESSAGE_KEY, "policies", F.explode(_all()).alias("m"))
@@ -150,7 +153,7 @@ def _all() -> Column:
     """
     arrays = {"posted": "array(posted)", "settled": "array(settled)"}
     before = "filter(led, t -> date_trunc('second', t) = m.time AND t < m.told)"
-    newest = {"deaths": "m.dead_letter_queue IS NOT NULL"}
+    newest = {"deaths": "exists(reads, r -> r.queue = m.dead_letter_queue AND r.event_id = m.event_id)"}
     places = {"deaths": f"greatest(m.time, m.since, CASE WHEN system = 'rabbitmq' THEN array_max({before}) END)"}
     parts = [
         f"transform(filter({arrays.get(kind, kind)}, m -> m IS NOT NULL), (m, i) -> named_struct("

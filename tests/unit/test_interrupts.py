@@ -24,6 +24,14 @@ esac
 """A Java that never answers, and does not look whether anybody is there."""
 
 
+@pytest.fixture(autouse=True)
+def somebody_may_interrupt():
+    """What a shell starts in the background ignores the key, and so does all that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def wait_for(path):
     end = time.monotonic() + 60
     while not path.exists():
