@@ -33,7 +33,7 @@ def somebody_may_interrupt():
 
 
 def wait_for(path):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not path.exists():
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -59,7 +59,7 @@ def test_while_spark_starts(tmp_path):
     process = subprocess.Popen(called, env=own, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
     jvm = int(wait_for(started))
     os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=30)[1] == TOLD
+    assert process.communicate(timeout=90)[1] == TOLD
     assert process.returncode == 130
     assert not is_there(jvm) and not list(tmp_path.glob("deadletter-spark-*"))
 
