@@ -23,6 +23,17 @@ def looked_up(values: Mapping[str, object], key: Column) -> Column:
     return F.try_element_at(pairs, key)
 
 
+def unescaped(text: Column) -> Column:
+    """A text of a path or URI without its percent escapes; as it is where one of them is none.
+
+    >>> df = spark.createDataFrame([("a%20b+c%2B",), ("100%",), (None,)], "text STRING")
+    >>> [row[0] for row in df.select(unescaped(F.col("text"))).collect()]
+    ['a b+c+', '100%', None]
+    """
+    plus_kept = F.replace(text, F.lit("+"), F.lit("%2B"))  # in a form, which that function is for, it is a blank
+    return F.coalesce(F.try_url_decode(plus_kept), text)
+
+
 def bound(value: Column, body: Callable[[Column], Column]) -> Column:
     """What ``body`` makes of ``value``, which is worked out once, however often ``body`` names it.
 

@@ -39,8 +39,8 @@ def moments(status: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habi
     led = F.collect_list(F.expr("concat(array(posted.time), deliveries.time, failures.time)")).over(in_any_queue)
     read = F.expr("transform(deliveries, d -> named_struct('queue', queue, 'event_id', d.event_id))")
     reads = F.flatten(F.collect_list(read).over(in_any_queue))
-    rows = rows.withColumns({"led": F.flatten(led), "reads": reads, "emptied": _emptied()})
-    rows = rows.withColumn("deaths", told_once(F.col("deaths")))
+    more = {"deaths": told_once(F.col("deaths")), "emptied": _emptied(), "led": F.flatten(led), "reads": reads}
+    rows = rows.withColumns(more)
     changes = of_claims(status, facts.claims, _changes(), "changes")
     rows = rows.join(changes, list(MESSAGE_KEY), "left").withColumn("claim_changes", F.filter("changes", _reaches))
     told = rows.select(*MESSAGE_KEY, "policies", F.explode(_all()).alias("m"))

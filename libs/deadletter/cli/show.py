@@ -18,14 +18,13 @@ from deadletter import tables
 from deadletter.cli.common import lake_option, open_lake, parse_time, print_table, say, say_first
 from deadletter.cli.failing import Py4JJavaError
 from deadletter.errors import UsageError, first_line, last_cause
+from deadletter.gold.status import STANDING
 from deadletter.lake import Lake
 from deadletter.replay import status_at
 from deadletter.tables import Table
 
 LIMITS = click.IntRange(1, 2**31 - 2)
 """Spark takes no larger limit, and one row more is asked for."""
-STANDING = ("status", "claims_granted", "delay_until", "claimed_until", "expires_at")
-"""What a message's status adds to its row."""
 TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"}
 
 

@@ -17,7 +17,7 @@ from deadletter.gold.traits import with_traits
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
-from deadletter.rules.pulsar import tenant_of, without_reads
+from deadletter.rules.pulsar import own, tenant_of
 from deadletter.staging import Stage, as_it_is
 
 _MESSAGE = ("system", "tenant", "message_id")
@@ -131,9 +131,7 @@ def _lives(deaths: DataFrame, facts: SilverFacts) -> DataFrame:
     event of its last failure. Nobody's who read a Pulsar message as a dead letter."""
     # the few dead are sent to where the messages are
     died = deaths.select(*tables.MESSAGE_KEY, "dead_lettered_at", "max_deliveries")
-    own = without_reads(F.col("failures"), F.col("deliveries"), F.col("dead_lettered_at"), F.col("max_deliveries"))
-    failures = F.when(F.col("system") == "pulsar", own).otherwise(F.col("failures"))
-    lives = facts.state.join(died, list(tables.MESSAGE_KEY)).withColumn("failures", failures)
+    lives = facts.state.join(died, list(tables.MESSAGE_KEY)).withColumn("failures", own("failures"))
     failed_in = F.try_element_at("failures", F.lit(-1))["event_id"].alias("failed_in")
     return lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries", failed_in)
 

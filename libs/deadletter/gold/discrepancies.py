@@ -15,7 +15,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.gold.status import claim_span, of_claims, with_resets
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
-from deadletter.rules.pulsar import without_reads
+from deadletter.rules.pulsar import own
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -37,7 +37,7 @@ def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -
         .join(dead.select(*MESSAGE_KEY, *DEATH_COLUMNS), list(MESSAGE_KEY), "left")
         .where(_may_differ())
         .drop("lowest", "delays")
-        .withColumn("deliveries", _own_deliveries())
+        .withColumn("deliveries", own("deliveries"))
         .join(of_claims(several.state, facts.claims, claim_span(), "claims"), list(MESSAGE_KEY), "left")
         .withColumn("policy", policy_at(F.col("policies"), F.col("posted.time")))
     )
@@ -56,14 +56,6 @@ def _may_differ() -> Column:
     in_order = F.when(F.col("lowest") < 1, 0).otherwise(1)
     often = F.size("deliveries") > in_order
     return (F.col("system") != "zaqar") | often | F.col("dead_lettered_at").isNotNull() | F.col("delays")
-
-
-def _own_deliveries() -> Column:
-    """A message's deliveries, without those of its dead letter in Pulsar."""
-    dead = (F.col("system") == "pulsar") & F.col("dead_lettered_at").isNotNull()
-    deliveries = F.col("deliveries")
-    own = without_reads(deliveries, deliveries, F.col("dead_lettered_at"), F.col("max_deliveries"))
-    return F.when(dead, own).otherwise(deliveries)
 
 
 def _kinds(habits: Habits) -> list[Column]:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, counted_deliveries
 from deadletter.rules.policy import policy_at
-from deadletter.rules.pulsar import without_reads
+from deadletter.rules.pulsar import own
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 _MESSAGE = (*QUEUE, "message_id")
@@ -24,14 +24,13 @@ def deaths(facts: SilverFacts) -> DataFrame:
     )
     received = state.where("subscription != ''").select(*MESSAGE_KEY, "deliveries", "deaths")
     policy = policy_at(F.col("policies"), F.col("dead_lettered_at"))
-    own = without_reads(*map(F.col, ("deliveries", "deliveries", "dead_lettered_at", "max_deliveries")))
     return (
         told_deaths(state, facts.policies)
         .join(received, list(MESSAGE_KEY), "left")
         .join(posts, ["tenant", "queue", "message_id"], "left")
         .join(facts.policies, list(QUEUE_KEY), "left")
         .withColumn("max_deliveries", policy["max_deliveries"])
-        .withColumn("deliveries", own)
+        .withColumn("deliveries", own("deliveries"))
         .select(
             "tenant",
             "queue",

@@ -13,12 +13,14 @@ from deadletter.rules.policy import emptied_after, last_sign, policy_at
 from deadletter.rules.zaqar_store import REDIS, SECOND, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
+STANDING = ("status", "claims_granted", "delay_until", "claimed_until", "expires_at")
+"""What :func:`message_status` adds to a message's row."""
+
 
 def message_status(
     facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS, chosen: DataFrame | None = None
 ) -> DataFrame:
-    """The rows of ``facts.state``, or those ``chosen`` of them, with ``status``, ``claims_granted``, ``delay_until``,
-    ``claimed_until`` and ``expires_at``.
+    """The rows of ``facts.state``, or those ``chosen`` of them, with :data:`STANDING`.
 
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
     ``delay_until`` is the post's time plus the delay in force, ``claimed_until`` when the latest claim of a Zaqar
@@ -44,7 +46,7 @@ def message_status(
     )
     return timed.withColumns(
         {"status": _status(F.lit(facts.as_of)), "claims_granted": F.size("deliveries").cast("bigint")}
-    ).select(*rows.columns, "status", "claims_granted", "delay_until", "claimed_until", "expires_at")
+    ).select(*rows.columns, *STANDING)
 
 
 def _lying_dead(dead: DataFrame) -> DataFrame:

@@ -21,8 +21,8 @@ def parse(bronze: DataFrame, systems: list[str], stage: Stage) -> Facts:
     """The facts of bronze rows, for the ``systems`` that occur in them.
 
     Each raw line is parsed once: ``stage`` keeps the result, from which every kind of fact is read. Rows of
-    other systems come back in ``events`` with a reason and no facts. ``raw`` is null where
-    nothing can be refused any more.
+    other systems come back in ``events`` with a reason and no facts. ``raw`` is null where nothing can be refused any
+    more.
     """
     known = [name for name in BROKERS if name in systems] or [zaqar.SYSTEM]
     parsed = dict(zip(known, together(partial(stage, _parsed(bronze, name)) for name in known), strict=True))

@@ -88,15 +88,14 @@ RULES = ENVELOPE_RULES | {
         f"kind = 'declare' AND NOT (head.arguments RLIKE {_LIST_OR_OBJECT})"
     ),
     "bad_definition: the policy's definition is missing, or neither a list nor an object": (
-        "kind IN ('policy', 'operator_policy') AND head IS NOT NULL"
+        f"kind IN {sql_list(WITH_PATTERN)} AND head IS NOT NULL"
         f" AND NOT coalesce(head.definition RLIKE {_LIST_OR_OBJECT}, false)"
     ),
     "bad_priority: the policy's priority is not a whole number": (
-        "kind IN ('policy', 'operator_policy') AND head.priority IS NOT NULL"
-        " AND try_cast(head.priority AS bigint) IS NULL"
+        f"kind IN {sql_list(WITH_PATTERN)} AND head.priority IS NOT NULL AND try_cast(head.priority AS bigint) IS NULL"
     ),
     "bad_pattern: the policy's pattern is missing": (
-        "kind IN ('policy', 'operator_policy') AND head IS NOT NULL AND head.pattern IS NULL"
+        f"kind IN {sql_list(WITH_PATTERN)} AND head IS NOT NULL AND head.pattern IS NULL"
     ),
     "no_routed_queues: a publish does not say which queues it went to, each by its name": (
         "kind = 'publish' AND head IS NOT NULL AND (head.routed_queues IS NULL"
@@ -143,11 +142,10 @@ def parse(bronze: DataFrame) -> DataFrame:
 
 
 # a client for Node gives {"!":"timestamp","value":...}, one for Java milliseconds
-_DEATH_TIME = "CASE WHEN startswith(d.time, '{') THEN get_json_object(d.time, '$.value') ELSE d.time END"
+_DEATH_TIME = "(CASE WHEN startswith(d.time, '{') THEN get_json_object(d.time, '$.value') ELSE d.time END)"
 _DEATHS = (
-    f"transform(transform(from_json(x_death, '{DEATHS}'), d -> named_struct('queue', d.queue, 'reason', d.reason, "
-    f"'count', d.count, 'time', {_DEATH_TIME})), d -> named_struct('queue', d.queue, 'reason', d.reason, "
-    f"'count', d.count, 'time', coalesce({clock('d.time')}, {epoch('d.time')}, {epoch('d.time', 1000)})))"
+    f"transform(from_json(x_death, '{DEATHS}'), d -> named_struct('queue', d.queue, 'reason', d.reason, 'count', "
+    f"d.count, 'time', coalesce({clock(_DEATH_TIME)}, {epoch(_DEATH_TIME)}, {epoch(_DEATH_TIME, 1000)})))"
 )
 
 _NEWER = "slice(deaths, 1, i)"

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.columns import unescaped
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_shaped_envelope, seconds
 from deadletter.parsing.facts import Facts, message_columns, reasons, rows_of
 from deadletter.rules.rabbitmq import EVERY
@@ -146,8 +147,7 @@ def parse(bronze: DataFrame) -> DataFrame:
 def _name(pattern: str, group: int) -> Column:
     """A name in the path as the broker reads it, which decodes what a client escaped; few paths have any of that."""
     part = F.regexp_extract("path", pattern, group)
-    decoded = F.try_url_decode(F.replace(part, F.lit("+"), F.lit("%2B")))  # a plus would become a blank
-    return F.when(F.contains("path", F.lit("%")), F.coalesce(decoded, part)).otherwise(part)
+    return F.when(F.contains("path", F.lit("%")), unescaped(part)).otherwise(part)
 
 
 _SPENT = ("query", "request_body", "response_body", "request", "response", "path")

@@ -66,6 +66,13 @@ def tenant_of(queue: str) -> str:
     return f"CASE WHEN system = 'pulsar' THEN coalesce(nullif({topic_tenant(queue)}, ''), tenant) ELSE tenant END"
 
 
+def own(told: str) -> Column:
+    """Of rows with the death of each message, the column ``told`` (deliveries or failures), on Pulsar
+    :func:`without_reads`; they have ``deliveries``, ``dead_lettered_at`` (null: not dead) and ``max_deliveries``."""
+    mine = without_reads(*map(F.col, (told, "deliveries", "dead_lettered_at", "max_deliveries")))
+    return F.when(F.col("system") == "pulsar", mine).otherwise(F.col(told))
+
+
 def without_reads(told: Column, deliveries: Column, died: Column, limit: Column) -> Column:
     """The ``told`` deliveries or failures of a message in a subscription, without those of its dead letter.
 

@@ -19,10 +19,11 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from deadletter.columns import unescaped
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import WILDCARDS
 from deadletter.session import on_databricks
-from deadletter.sources.noted import LOG, SCHEME, keep_gone, named, on_disk, passed_over
+from deadletter.sources.noted import LOG, SCHEME, keep_gone, named, on_disk, passed_over, path_named
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 GZIP = 31
@@ -197,7 +198,7 @@ class Folder:
         failed = FAILED.search(f"{error.__cause__} {error}")  # the cause tells the path in full
         if not failed:
             raise error
-        place = unquote(re.sub(SCHEME, "", failed[1]))
+        place = path_named(failed[1])
         files = Folder(self.path).files  # looked through again: it may have come since
         stopped = [path for path in files if whole_path(path) == place] or [on_disk(place)]
         broken = damaged_archives(stopped)
@@ -250,9 +251,7 @@ def system_of(file: Column, landing: str) -> Column:
     """
     parts = F.split(path_of(file), "/")
     depth = len(Path(whole_path(landing)).parts)
-    folder = F.get(parts, F.lit(depth))
-    name = F.try_url_decode(F.replace(folder, F.lit("+"), F.lit("%2B")))  # a plus would become a blank
-    return F.when(F.size(parts) > depth + 1, F.coalesce(name, folder)).otherwise("")
+    return F.when(F.size(parts) > depth + 1, unescaped(F.get(parts, F.lit(depth)))).otherwise("")
 
 
 def path_of(file: Column) -> Column:

@@ -53,7 +53,9 @@ def noted(checkpoint: Path, after: int = -1) -> dict[str, Note]:
     texts = [path.read_bytes() for number, path in logs if number >= whole]
     entries = (json.loads(line) for text in texts for line in text.split(b"\n")[1:] if line)  # the first is a version
     return {
-        path_of(entry["path"]): Note(entry["path"], entry["timestamp"]) for entry in entries if entry["batchId"] > after
+        path_named(entry["path"]): Note(entry["path"], entry["timestamp"])
+        for entry in entries
+        if entry["batchId"] > after
     }
 
 
@@ -114,10 +116,10 @@ def named(paths: list[str]) -> str:
     return ", ".join(paths[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def path_of(uri: str) -> str:
+def path_named(uri: str) -> str:
     """The path that a URI names.
 
-    >>> path_of("file:///my%20data/a+b.jsonl"), path_of("file:/my%20data/a+b.jsonl")
+    >>> path_named("file:///my%20data/a+b.jsonl"), path_named("file:/my%20data/a+b.jsonl")
     ('/my data/a+b.jsonl', '/my data/a+b.jsonl')
     """
     return unquote(re.sub(SCHEME, "", uri))
@@ -132,7 +134,7 @@ def lines_of(taken: DataFrame, uris: list[str]) -> DataFrame:
 
 def known_files(taken: DataFrame, uris: list[str]) -> set[str]:
     """The paths of the files of which bronze has lines."""
-    return {path_of(row[0]) for row in lines_of(taken, uris).select("source_file").distinct().collect()}
+    return {path_named(row[0]) for row in lines_of(taken, uris).select("source_file").distinct().collect()}
 
 
 def known_ids(taken: DataFrame, uris: list[str]) -> np.ndarray:
