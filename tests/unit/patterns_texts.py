@@ -17,6 +17,8 @@ Bearer AbCdEf123456.xyz|session opened for user ada|\u05e9\u05d2\u05d9\u05d0\u05
 {\\"password\\":\\"p&ss, w\\\\\\"0rd\\"}|"pwd":"a\\"b"|"last_name": "O\\\\"|api_key='x y|\\\\share\\jobs
 amqp://app:hunter2@rabbit:5672/|://ada@x:p@ss@|"password":  "hunter2"|{"phones": [\n  "1 2",\n "3"]}|tel: 020 7946
 {\\"token\\":\\n  \\"a b\\"}|bad credentials: ada|credentials = x|"private_key":\t'a b'|hotel: 7|secret_key=a
+HTTP 503|HTTP/1.1 502|status code: 404|ORA-00060|SQLSTATE[42S02]|ERROR 1205 (HY000)|[Errno 111]|"errorCode": 4012
+exit code 137|HRESULT: 0x8007000e|Msg 1205, Level 13|AADSTS50011|SQLCODE=-803|error code 4111111111|\x02|\x03|\ue001
 {"passwords":["a b"]}|tokens=a|"phone_numbers": ["020 7946"]|{\\"ibans\\":[7]}
 <*>|<num>|\\|'|"|=|:|,|;|~|@|null|None|failed|could not be read
 """.replace("\n", "|")
@@ -40,6 +42,7 @@ HOSTILE = {
     "months": "Jan 1 " * 50_000,
     "right to left": "\u05e9\u05dc\u05d5\u05dd " * 50_000,
     "combining": "a\u0301" * 200_000,
+    "codes": "HTTP error status code: ORA-00060 " * 30_000,
     "control": "\x00\x01\x02\x1b[31m" * 50_000,
     "empty": "",
     "spaces": " " * 300_000,

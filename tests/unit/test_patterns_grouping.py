@@ -34,6 +34,52 @@ def test_optional_segments_and_lists_do_not_split():
     assert len({found.template for found in group_rows(texts)}) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("ORA-{}: the statement failed at line 7", ["00060", "00001", "12541"]),
+        ("HTTP {} from https://shop.example.org/7", ["503", "404", "422"]),
+        ("upstream answered with HTTP/1.1 {} in 7 ms", ["502", "504"]),
+        ("HTTP status code: {}, order 7", ["429", "500"]),
+        ("Request failed with status code {}", [str(code) for code in range(400, 420)]),
+        ('{{"statusCode": {}, "order": 7}}', ["500", "503"]),
+        ("SQLSTATE[{}]: order 7 failed", ["23000", "42S02", "HY000"]),
+        ("ERROR {} (HY000): order 7 failed", ["1205", "1213"]),
+        ("Msg {}, Level 16, State 7", ["1205", "2627"]),
+        ("[Errno {}] order 7 failed", ["111", "104"]),
+        ("SQLCODE=-{}, order 7", ["803", "911"]),
+        ("sql error code: {}, order 7", ["1062", "1452"]),
+        ("worker 7 exited with code {}", ["137", "1", "0"]),
+        ("worker 7 was killed by signal {}", ["9", "15"]),
+        ("Exception from HRESULT: 0x{} in order 7", ["80070005", "8007000E"]),
+        ("AADSTS{}: tenant 7 is unknown", ["50011", "700016"]),
+    ],
+)
+def test_codes_that_say_what_happened_are_told_apart(text, codes):
+    texts = [text.replace("7", number).format(code) for code in codes for number in ("7", "12")]
+    told = {}
+    for code, found in zip([code for code in codes for _ in "12"], group_rows(texts), strict=True):
+        assert code in found.template
+        told.setdefault(code, set()).add(found.template)
+    assert sorted(map(len, told.values())) == [1] * len(codes)
+    assert len(set.union(*told.values())) == len(codes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order ORD-{} is lost",
+        "code {} was sent",
+        "error in order {}",
+        "status {}",
+        "error code 41{}1111111",
+        "HTTP {}0",
+    ],
+)
+def test_other_numbers_are_values(text):
+    assert len({found.template for found in group_rows([text.format(number) for number in (411, 412, 503)])}) == 1
+
+
 def test_a_place_with_many_words_holds_values_and_states_do_not():
     texts = [f"no route from depot {city} to customer" for city in CITIES]
     states = ["PAID", "SENT", "LOST", "BACK", "HELD", "DONE"]

@@ -14,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from deadletter.errors import UsageError
+from deadletter.patterns.codes import CLOSE, OPEN
 from deadletter.patterns.masks import MASKS, Mask
 
 MAX_CHARS = 4096
@@ -26,8 +27,8 @@ def load_masks(path: str | Path) -> tuple[Mask, ...]:
     """Read a user's rows and put them before the built-in ones.
 
     The file is a JSON list of objects with ``name``, ``regex`` and, if wished, ``placeholder`` (``<name>``
-    unless given), ``why`` and ``private``; or TOML with a table ``[[mask]]`` for each. Raises
-    :class:`UsageError` naming the rule when one cannot be used.
+    unless given), ``why`` and ``private``, or with ``keep`` for a code, which is no value; or TOML with a table
+    ``[[mask]]`` for each. Raises :class:`UsageError` naming the rule when one cannot be used.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "masks.json")
@@ -49,18 +50,21 @@ def load_masks(path: str | Path) -> tuple[Mask, ...]:
 def _user_mask(path: str | Path, place: int, row: object) -> Mask:
     if not isinstance(row, dict) or not {"name", "regex"} <= set(row):
         raise UsageError(f"masks file {path}: rule {place} needs name and regex")
-    placeholder = str(row.get("placeholder", f"<{row['name']}>"))
+    keep, private = bool(row.get("keep", False)), bool(row.get("private", False))
+    if keep and private:
+        raise UsageError(f"masks file {path}: rule {row['name']!r}: what is private is not kept")
+    placeholder = f"{OPEN}$0{CLOSE}" if keep else str(row.get("placeholder", f"<{row['name']}>"))
     try:
         compiled = re.compile(row["regex"], re.ASCII)
     except (re.error, TypeError) as error:
         raise UsageError(f"masks file {path}: rule {row['name']!r}: bad regex: {error}") from error
     if compiled.match(""):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: the regex matches the empty text")
-    if not re.fullmatch(r"(?:\$1)?<[a-z_]+>", placeholder):
+    if not keep and not re.fullmatch(r"(?:\$1)?<[a-z_]+>", placeholder):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: a placeholder looks like <word> or $1<word>")
     if "$1" in placeholder and not compiled.groups:
         raise UsageError(f"masks file {path}: rule {row['name']!r}: $1 is a group that the regex does not have")
-    return Mask(row["name"], row["regex"], placeholder, row.get("why", ""), bool(row.get("private", False)))
+    return Mask(row["name"], row["regex"], placeholder, row.get("why", ""), private, keep=keep)
 
 
 def mask(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
@@ -130,4 +134,4 @@ def _step(row: Mask) -> Step:
 @lru_cache(maxsize=32)
 def _compiled(masks: tuple[Mask, ...]) -> tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...]:
     # Java writes the first group as $1 where Python writes \\g<1>
-    return tuple((re.compile(m.regex, re.ASCII), m.placeholder.replace("$1", r"\g<1>"), m.needs) for m in masks)
+    return tuple((re.compile(m.regex, re.ASCII), re.sub(r"\$(\d)", r"\\g<\1>", m.placeholder), m.needs) for m in masks)

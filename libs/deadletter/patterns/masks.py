@@ -63,6 +63,7 @@ class Mask:
 
     ``private`` rows hide persons and secrets; they are also applied alone, to examples that people read.
     A text without any of ``needs`` is left alone: finding a literal is many times cheaper than a match.
+    Rows that ``keep`` what they find are those of people's own codes, see :mod:`deadletter.patterns.codes`.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Mask:
     why: str
     private: bool = False
     needs: tuple[str, ...] = ()
+    keep: bool = False
 
 
 WHERE = (

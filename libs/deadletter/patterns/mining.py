@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from deadletter.patterns.codes import DIGITS
 from deadletter.patterns.signature import VALUE
 
 MAX_SIGNATURES = 20_000
@@ -130,11 +131,14 @@ def _weight(words: set[str]) -> float:
 def _value_likeness(word: str) -> float:
     """How much one word at a place speaks for values there.
 
-    >>> [_value_likeness(word) for word in ("<*>", "com.shop.Cart", "Oslo", "RUNNING", "stopped")]
-    [3.0, 2.0, 1.0, 0.25, 0.25]
+    >>> [_value_likeness(word) for word in ("<*>", "com.shop.Cart", "Oslo", "RUNNING", "stopped", "503")]
+    [3.0, 2.0, 1.0, 0.25, 0.25, 0.1]
     """
     if word == VALUE:
         return 3.0
+    # only a code's digits are not masked: each tells another thing that happened, unless there is no end of them
+    if any(digit in word for digit in DIGITS):
+        return 0.1
     if "." in word:
         return 2.0
     # a program's own enumeration, or what has been done: that is what the text is about

@@ -4,8 +4,8 @@ What varies between two messages of one kind without meaning anything is taken a
 value stood at a place, how many values a list had, whether a value was repeated in brackets, rulers of
 dots, and spaces.
 
-A skeleton replaces every digit, and every hexadecimal letter near a digit, by one digit. Many texts share one, so the
-expensive masks run on few.
+A skeleton replaces every digit, and every hexadecimal letter near a digit, by one digit, but for those of codes
+(:mod:`deadletter.patterns.codes`). Many texts share one, so the expensive masks run on few.
 """
 
 from __future__ import annotations
@@ -17,6 +17,17 @@ from functools import lru_cache, partial
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from deadletter.patterns.codes import (
+    CLOSE,
+    DIGITS,
+    INSIDE,
+    LETTERS,
+    MARKED,
+    OPEN,
+    has_codes,
+    spelt_in_letters,
+    spelt_in_letters_text,
+)
 from deadletter.patterns.masking import in_turn, mask, mask_text
 from deadletter.patterns.masks import MASKS, Mask
 
@@ -36,6 +47,7 @@ HEX_LETTER = f"[a-f](?<=[0-9a-fx-][a-f])(?=[0-9a-f]{{0,64}}(?![A-Za-z0-9_]))(?:(
 in it is a value anyway; a key that follows a digit (``s3access_key=``) must stay what it is."""
 
 ANY_DIGIT = f"[0-9]|{HEX_LETTER}"
+NO_CODE = f"(?!{INSIDE})(?:{ANY_DIGIT})"
 
 V = "\x01"
 MARK = r"[!#-&(),/:-@\[-^`{-~]"
@@ -61,6 +73,9 @@ SPELLING: tuple[tuple[str, str], ...] = (
     ("(?<= )((?:[^ ]++ ){1,6}?)\\1++", "$1"),
 )
 
+_NO_MARKS = dict.fromkeys(map(ord, OPEN + CLOSE))
+_TO_DIGITS = str.maketrans(LETTERS, DIGITS)
+
 
 def skeleton(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     """The text's start with one digit for all digits: all that :func:`signature` needs to know of a text.
@@ -71,7 +86,9 @@ def skeleton(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     >>> spark.createDataFrame(rows, "t STRING").select(skeleton(F.col("t"))).distinct().first()[0]
     'blk_11 took 1x1111 s'
     """
-    return F.regexp_replace(mask(text, _added(masks)), F.lit(ANY_DIGIT), F.lit(DIGIT))
+    marked = mask(F.translate(text, OPEN + CLOSE, ""), (*_added(masks), MARKED))
+    digits, others = (F.regexp_replace(marked, F.lit(regex), F.lit(DIGIT)) for regex in (ANY_DIGIT, NO_CODE))
+    return F.when(has_codes(marked), others).otherwise(digits)
 
 
 def signature(bones: Column, masks: Sequence[Mask] = MASKS) -> Column:
@@ -82,16 +99,17 @@ def signature(bones: Column, masks: Sequence[Mask] = MASKS) -> Column:
     >>> df.select(signature(skeleton(F.col("t")))).distinct().first()[0]
     '<*> took <*> , see a.b.c'
     """
-    spelt = F.regexp_replace(mask(bones, _built_in(masks)), "[\\x00-\\x20\\x7f]+", " ")
+    spelt = F.regexp_replace(mask(spelt_in_letters(bones), _built_in(masks)), "[\\x00-\\x20\\x7f]+", " ")
     spelt = F.concat(F.lit(" "), F.regexp_replace(spelt, F.lit(_placeholders(masks)), F.lit(V)), F.lit(" "))
     spelt = in_turn(spelt, [partial(_respelt, regex=regex, new=new) for regex, new in SPELLING])
     tokens = F.slice(F.split(F.trim(spelt), " "), 1, MAX_TOKENS)
-    return F.regexp_replace(F.array_join(tokens, " "), F.lit(V), F.lit(VALUE))
+    return F.regexp_replace(F.translate(F.array_join(tokens, " "), LETTERS, DIGITS), F.lit(V), F.lit(VALUE))
 
 
 def skeleton_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     """Do what :func:`skeleton` does, for one Python string."""
-    return re.sub(ANY_DIGIT, DIGIT, mask_text(text, _added(masks)))
+    marked = mask_text(text.translate(_NO_MARKS), (*_added(masks), MARKED))
+    return re.sub(NO_CODE if CLOSE in marked else ANY_DIGIT, DIGIT, marked)
 
 
 def signature_text(bones: str, masks: Sequence[Mask] = MASKS) -> str:
@@ -101,11 +119,11 @@ def signature_text(bones: str, masks: Sequence[Mask] = MASKS) -> str:
     >>> signature_text(skeleton_text(text))
     'HTTPConnectionPool ( host = <*> , port = <*> ) : Read timed out ( read timeout = <*> )'
     """
-    spelt = re.sub("[\\x00-\\x20\\x7f]+", " ", mask_text(bones, _built_in(masks)))
+    spelt = re.sub("[\\x00-\\x20\\x7f]+", " ", mask_text(spelt_in_letters_text(bones), _built_in(masks)))
     spelt = " " + re.sub(_placeholders(masks), V, spelt) + " "
     for regex, replacement in _compiled():
         spelt = regex.sub(replacement, spelt)
-    return " ".join(spelt.strip(" ").split(" ")[:MAX_TOKENS]).replace(V, VALUE)
+    return " ".join(spelt.strip(" ").split(" ")[:MAX_TOKENS]).translate(_TO_DIGITS).replace(V, VALUE)
 
 
 def _added(masks: Sequence[Mask]) -> tuple[Mask, ...]:
@@ -121,7 +139,7 @@ def _respelt(text: Column, regex: str, new: str) -> Column:
 
 
 def _placeholders(masks: Sequence[Mask]) -> str:
-    words = sorted({re.sub(r"\$1|[<>]", "", row.placeholder.replace("@", "")) for row in masks})
+    words = sorted({re.sub(r"\$1|[<>]", "", row.placeholder.replace("@", "")) for row in masks if not row.keep})
     return f"<(?:{'|'.join(words)})>"
 
 

@@ -16,6 +16,7 @@ from deadletter.gold.healthy import sample_of
 from deadletter.gold.scope import EVERYTHING, NOTHING, Scope, affected
 from deadletter.lake import Lake, Progress, digest
 from deadletter.parallel import together
+from deadletter.patterns.codes import MARKED
 from deadletter.patterns.masks import Mask
 from deadletter.replay import dead_letter_links
 from deadletter.rules.zaqar_store import Habits
@@ -54,7 +55,7 @@ def sources_of(
     return {
         "gold": done["silver"].source_version,
         "decisions": decided,
-        "masks": digest(masks),
+        "masks": digest((masks, MARKED)),
         "habits": digest(habits),
         "rules": digest((RULES_VERSION, __version__, load_all())),
         "sample": sample,

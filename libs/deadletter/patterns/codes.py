@@ -1,0 +1,107 @@
+r"""Codes: numbers in a text that say what happened, and are no values.
+
+``ORA-00060`` is a deadlock and ``ORA-00001`` a duplicate, ``HTTP 503`` will pass and ``HTTP 422`` will not. What is
+kept is put between two control characters before a text's digits become one, and its digits are letters while values
+are looked for. Rows keep to what :mod:`deadletter.patterns.masks` asks of a regular expression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from deadletter.patterns.masks import END, START, Mask
+
+OPEN, CLOSE = "\x02", "\x03"
+LONGEST = 64
+"""Characters of a code that are kept."""
+INSIDE = f"(?=[^{OPEN}{CLOSE}]{{0,{LONGEST}}}{CLOSE})"
+"""Holds before a character of a code."""
+DIGITS = "0123456789"
+LETTERS = "".join(chr(0xE000 + n) for n in range(len(DIGITS)))
+"""What stands for digits of codes: letters of private use, which no mask takes for anything."""
+SEPARATOR = r"[\"']?(?: (?:is|of|was|with))?[ :=(\[#]{1,3}[\"']?"
+
+
+@dataclass(frozen=True)
+class Code:
+    """What stands ``before`` a code, and the ``code``: two regular expressions. A text has codes of the kind only where
+    it has one of ``needs``."""
+
+    name: str
+    before: str
+    code: str
+    why: str
+    needs: tuple[str, ...]
+
+
+CODES = (
+    Code("oracle", "(?:ORA|TNS|PLS|RMAN)-", "[0-9]{4,5}", "ORA-00060", ("ORA-", "TNS-", "PLS-", "RMAN-")),
+    Code("sqlstate", "(?i:sqlstate)" + SEPARATOR, "[0-9A-Z]{5}", "SQLSTATE[23000], sqlstate: 40P01", ("tate", "TATE")),
+    Code("mysql", "ERROR ", r"[0-9]{4} \([0-9A-Z]{5}\)", "ERROR 1205 (HY000)", ("ERROR ",)),
+    Code("sql_server", "Msg ", "[0-9]{1,6}, Level", "Msg 1205, Level 13", ("Msg ",)),
+    Code("active_directory", "AADSTS", "[0-9]{4,7}", "AADSTS50011", ("AADSTS",)),
+    Code(
+        "http",
+        r"HTTP(?:/[0-9](?:\.[0-9])?)?(?:[ _-]?(?:[Ee]rror|[Ss]tatus|[Cc]ode|[Rr]esponse)){0,3}" + SEPARATOR,
+        "[1-5][0-9]{2}",
+        "HTTP 503, HTTP/1.1 404, HTTP status code: 429",
+        ("HTTP",),
+    ),
+    Code(
+        "status",
+        "(?i:(?:status|response)[ _-]?code)" + SEPARATOR,
+        "[1-5][0-9]{2}",
+        "status code 503, statusCode=404, response code: 502",
+        ("ode", "ODE"),
+    ),
+    Code(
+        "number",
+        "(?i:(?:err|error|sql|vendor)[ _-]?(?:code|no|number)|errno|sqlcode)" + SEPARATOR + "-?",
+        "[0-9]{1,6}",
+        "error code: 1062, [Errno 111], SQLCODE=-803",
+        ("rr", "RR", "ode", "ODE", "umber"),
+    ),
+    Code(
+        "exit",
+        "(?i:exit[ _-]?(?:code|status)|exited with(?: code| status)?|(?:killed|terminated) by signal)" + SEPARATOR,
+        "[0-9]{1,3}",
+        "exit code 137, exited with 1, killed by signal 9",
+        ("xit", "XIT", "ignal"),
+    ),
+    Code("windows", "(?i:hresult|ntstatus)" + SEPARATOR, "0x[0-9A-Fa-f]{8}", "HRESULT: 0x80070005", ("0x",)),
+)
+MARKED = Mask(
+    "code",
+    # one search for all kinds; what a row of the user's own keeps is marked already
+    f"({START}(?:{'|'.join(f'{kind.before}(?={kind.code}{END})' for kind in CODES)}))([0-9A-Za-z]++)(?!{INSIDE})",
+    f"$1{OPEN}$2{CLOSE}",
+    "a number that says what happened",
+    needs=tuple(dict.fromkeys(need for kind in CODES for need in kind.needs)),
+)
+
+
+def spelt_in_letters(text: Column) -> Column:
+    """A text whose codes are marked, with letters for their digits and without the marks."""
+
+    def spelt(part: Column) -> Column:
+        code = F.substring_index(part, CLOSE, 1)
+        rest = F.substr(part, F.length(code) + 2)
+        letters = F.concat(F.translate(code, DIGITS, LETTERS), rest)
+        return F.when(F.contains(part, F.lit(CLOSE)), letters).otherwise(part)
+
+    return F.when(has_codes(text), F.array_join(F.transform(F.split(text, OPEN), spelt), "")).otherwise(text)
+
+
+def has_codes(text: Column) -> Column:
+    """Whether any code of a text is marked."""
+    return F.contains(text, F.lit(CLOSE))
+
+
+def spelt_in_letters_text(text: str) -> str:
+    """Do what :func:`spelt_in_letters` does, for one Python string."""
+    parts = [part.partition(CLOSE) for part in text.split(OPEN)]
+    to_letters = str.maketrans(DIGITS, LETTERS)
+    return "".join((code.translate(to_letters) if close else code) + rest for code, close, rest in parts)
