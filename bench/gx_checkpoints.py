@@ -58,10 +58,8 @@ def main():
     rules, failed = 0, []
     for table, document in suites(lake):
         counted, broken = check(context, source, table, document, lake.read(table))
-        rules, failed = (
-            rules + counted,
-            failed + [f"{table.full_name}: {found.expectation_config.type}" for found in broken],
-        )
+        rules += counted
+        failed += [f"{table.full_name}: {found.expectation_config.type}" for found in broken]
     seconds = round(time.perf_counter() - began, 3)
     print(json.dumps({"seconds": seconds, "rules": rules, "failed": failed}))
 

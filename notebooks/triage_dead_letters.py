@@ -67,8 +67,8 @@ display(views.examples(lake, dead))
 
 # MAGIC %md
 # MAGIC ## What can still be rescued
-# MAGIC What lies in the dead letter queues, and when the broker drops the first of it. RabbitMQ and Pulsar tell no removal:
-# MAGIC all that ever went there counts.
+# MAGIC What lies in the dead letter queues, and when the broker drops the first of it. Of
+# MAGIC RabbitMQ and Pulsar all that went there counts unless an acknowledgement there was captured.
 
 # COMMAND ----------
 

@@ -73,12 +73,13 @@ def fetch(what: str, *lines: str) -> list[str]:
 
 
 def _all_there(found: Path) -> bool:
-    return found.exists() and all(Path(jar).exists() for jar in found.read_text().strip().split(os.pathsep))
+    # an empty list, of a fetch that was killed as it wrote it, names no file
+    return found.exists() and all(Path(jar).is_file() for jar in found.read_text().strip().split(os.pathsep))
 
 
 def _resolve(what: str, module: Path, found: Path) -> None:
     ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
-    command = [java(), "-jar", str(ivy), "-cache", str(CACHE), "-ivy", str(module), "-confs", "default"]
+    command = [java_command(), "-jar", str(ivy), "-cache", str(CACHE), "-ivy", str(module), "-confs", "default"]
     try:
         done = subprocess.run(
             [*command, "-cachepath", str(found)], capture_output=True, text=True, timeout=PATIENCE, check=False
@@ -92,7 +93,7 @@ def _resolve(what: str, module: Path, found: Path) -> None:
         raise DeadletterError(f"cannot fetch {what} from Maven Central (details: {log})")
 
 
-def java() -> str:
+def java_command() -> str:
     """The command that starts Java."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"

@@ -85,7 +85,7 @@ class Lake:
 
     @property
     def folder(self) -> str:
-        """The folder for what is not a table: checkpoints, reports, the run lock."""
+        """The folder for what is not a table: checkpoints, masks, Data Docs; here also the run lock, MLflow's store."""
         return f"/Volumes/{self.catalog}/control/files" if self.catalog else str(Path(self.root).absolute())
 
     def identifier(self, table: Table) -> str:

@@ -21,7 +21,7 @@ TEXTS = {
         "coalesce(concat(' to ', m.consumer), ''), coalesce(concat(', broker counts ', m.broker_count), ''))"
     ),
     "claim_changes": "concat('claim ', m.claim_id, ' ', m.how)",
-    "failures": "concat('negative acknowledgement', coalesce(concat(': ', m.error), ''))",
+    "failures": "concat(m.what, coalesce(concat(': ', m.error), ''))",
     "settled": "concat('settled by ', m.how)",
     "emptied": "concat('the queue was ', m.kind)",
     "deaths": "concat('the broker reports a death: ', m.reason, coalesce(concat(', to ', m.dead_letter_queue), ''))",
@@ -39,7 +39,8 @@ def moments(status: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habi
     led = F.collect_list(F.expr("concat(array(posted.time), deliveries.time, failures.time)")).over(in_any_queue)
     read = F.expr("transform(deliveries, d -> named_struct('queue', queue, 'event_id', d.event_id))")
     reads = F.flatten(F.collect_list(read).over(in_any_queue))
-    more = {"deaths": told_once(F.col("deaths")), "emptied": _emptied(), "led": F.flatten(led), "reads": reads}
+    more = {"deaths": told_once(_reported()), "failures": _failures(), "emptied": _emptied()}
+    more |= {"led": F.flatten(led), "reads": reads}
     rows = rows.withColumns(more)
     changes = of_claims(status, facts.claims, _changes(), "changes")
     rows = rows.join(changes, list(MESSAGE_KEY), "left").withColumn("claim_changes", F.filter("changes", _reaches))
@@ -47,6 +48,21 @@ def moments(status: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habi
     what = F.concat("m.what", F.when(F.col("m.kind") == "deliveries", _limit()).otherwise(""))
     ordered = told.orderBy("m.place", "m.rank", "m.newest", *QUEUE_KEY, "m.nth")
     return ordered.select(*MESSAGE_KEY, F.unix_micros("m.time").alias("micros"), what.alias("what"), "m.event_id")
+
+
+def _reported() -> Column:
+    """The deaths without those that a consumer's own reject tells of."""
+    return F.filter("deaths", lambda death: ~F.array_contains(F.col("failures")["event_id"], death["event_id"]))
+
+
+def _failures() -> Column:
+    """The failures, with ``what`` the consumer did: its reject is a death, too."""
+
+    def told(failure: Column) -> Column:
+        rejected = F.array_contains(F.col("deaths")["event_id"], failure["event_id"])
+        return failure.withField("what", F.when(rejected, "rejected").otherwise("negative acknowledgement"))
+
+    return F.transform("failures", told)
 
 
 def told_once(deaths: Column) -> Column:

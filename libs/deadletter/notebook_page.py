@@ -30,10 +30,10 @@ td { overflow-wrap: anywhere; } .number { text-align: right; } .wide { overflow-
 
 def write_page(path: str | Path, out: str | Path) -> Path:
     """Run the notebook at ``path`` and write what it shows to the file ``out``."""
-    page, done = Path(out), execute(path)
+    page, text = Path(out), render(Path(path).stem, execute(path))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(render(Path(path).stem, done), encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DeadletterError(f"cannot write the page to {page}: {error.strerror}") from None
     return page

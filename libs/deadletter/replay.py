@@ -69,7 +69,7 @@ def dead_letter_links(lake: Lake) -> list[Link]:
     return [Link(*row) for row in linked.select(*QUEUE, there, "dead_letter_queue").collect()]
 
 
-def status_at(lake: Lake, as_of: datetime, habits: Habits | None = None) -> DataFrame:
-    """``silver.message_state`` with each message's status at ``as_of``; by the lake's own habits unless given."""
-    facts, habits = each(facts_at(lake, as_of), held_if_few), habits or habits_in(lake.all_progress())
+def status_at(lake: Lake, as_of: datetime) -> DataFrame:
+    """``silver.message_state`` with each message's status at ``as_of``, by the lake's own habits."""
+    facts, habits = each(facts_at(lake, as_of), held_if_few), habits_in(lake.all_progress())
     return message_status(facts, all_deaths(facts, habits, held_if_few, facts.systems()), habits)

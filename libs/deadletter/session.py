@@ -20,8 +20,8 @@ from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
-from deadletter.errors import DeadletterError
-from deadletter.jars import delta_jars, kafka_jars
+from deadletter.errors import DeadletterError, first_line
+from deadletter.jars import delta_jars, java_command, kafka_jars
 from deadletter.lookups import remember_lookups
 
 JAVA_VERSIONS = (17, 21)
@@ -204,7 +204,7 @@ def tune(spark: SparkSession, new_bytes: int, lake_bytes: int = 0) -> None:
 
 def held_rows(spark: SparkSession) -> int:
     """Up to how many rows a staged frame is held in memory: none on Databricks, which not every setting can be asked
-    of, and none in a session that was made elsewhere."""
+    of, and none in a session that :func:`tune` did not set up."""
     return 0 if on_databricks() else int(spark.conf.get(HELD_ROWS, "0"))
 
 
@@ -215,10 +215,9 @@ def on_databricks() -> bool:
 
 def require_java() -> None:
     """Raise a one-line error unless a Java that Spark runs on is found."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    home, java = os.environ.get("JAVA_HOME"), shutil.which(java_command())
     needed = f"Java {' or '.join(map(str, JAVA_VERSIONS))} is needed: install one and set JAVA_HOME to its folder"
-    if not java or not Path(java).exists():
+    if not java:
         raise DeadletterError(f"no Java found{f' in JAVA_HOME={home}' if home else ''}. {needed}.")
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)', told)
@@ -241,7 +240,7 @@ def quiet_start() -> Iterator[None]:
         if Jvm.ending:  # what fails is no fault of Spark's
             raise
         atexit.unregister(log.unlink)
-        raise DeadletterError(f"Spark did not start: {str(error).splitlines()[0]} (details: {log})") from error
+        raise DeadletterError(f"Spark did not start: {first_line(error)} (details: {log})") from error
     finally:
         os.dup2(saved, 2)
         os.close(saved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from deadletter.rules.rabbitmq import EVERY
+from deadletter.tables import EVERY
 
 Queue = tuple[str, str, str]
 """System, tenant, queue; :data:`EVERY` in place of the queue: all of the tenant."""

@@ -90,6 +90,8 @@ MESSAGE_KEY = tuple(column.name for column in _MESSAGE)
 QUEUE_KEY = tuple(column.name for column in _IDENTITY)
 QUEUE = QUEUE_KEY[:3]
 """A queue or topic, whatever its subscriptions."""
+EVERY = "*"
+"""In place of a queue's name: every queue of the tenant; in place of a tenant's: the whole broker."""
 
 POSTED = "struct<time:timestamp,event_id:string,position:int,ttl:bigint,delay:bigint,producer:string>"
 DELIVERY = "struct<time:timestamp,event_id:string,claim_id:string,consumer:string,broker_count:bigint>"
@@ -144,8 +146,8 @@ MESSAGE_STATE = Table(
         Column("posted", POSTED, "The earliest post: time, raw event, place in it, TTL and delay asked for"),
         Column("deliveries", f"array<{DELIVERY}>", "Every claim granted or delivery made, in time order"),
         Column("settled", SETTLED, "The earliest deletion or acknowledgement"),
-        Column("failures", f"array<{FAILURE}>", "Negative acknowledgements and requeues with the consumer's error"),
-        Column("deaths", f"array<{DEATH}>", "Deaths the broker itself reported"),
+        Column("failures", f"array<{FAILURE}>", "Negative acknowledgements, requeues and rejects, with the error"),
+        Column("deaths", f"array<{DEATH}>", "Deaths that the broker reported, or a consumer as its reject"),
         Column("seen", "timestamp", "Earliest time an event showed the message in this queue"),
     ),
     partitioned_by=("created_day",),
@@ -200,7 +202,7 @@ QUEUE_POLICIES = Table(
         Column(
             "kind",
             "string",
-            "declared, updated, subscribed, deleted, purged, a vhost's policy, a flavor, or a change of counters",
+            "declared, updated, subscribed, deleted, purged, a policy, flag or flavor, or a change of counters",
         ),
         Column("max_deliveries", "bigint", "_max_claim_count, delivery-limit or maxRedeliverCount; null: none"),
         Column("dead_letter_queue", "string", "Queue or topic its dead letters go to; null: none named"),
@@ -262,7 +264,7 @@ DEAD_LETTERS = Table(
             "timestamp",
             "When it expires in Zaqar's dead letter queue; null: not known, it left, or another broker",
         ),
-        Column("removed_at", "timestamp", "When it was deleted there; RabbitMQ's and Pulsar's events tell no removal"),
+        Column("removed_at", "timestamp", "When it was deleted or acknowledged there, as far as events tell"),
         Column("evidence", "string", "observed: the broker said so; derived: its rules imply it"),
         Column("event_id", "string", "The raw event that shows or implies the death"),
         Column("pattern_id", "string", "The pattern it belongs to, see gold.poison_patterns"),
@@ -484,7 +486,6 @@ QUEUE_OUTLOOK = Table(
     (
         *_IDENTITY[:3],
         Column("next_change", "timestamp", "When the next delay, claim or TTL of a message ends; null: none runs"),
-        Column("borrows", "boolean", "Whether its payloads are compared with those of all queues, for want of its own"),
     ),
 )
 

@@ -88,8 +88,8 @@ def still_held(lake: Lake, dead: DataFrame) -> DataFrame:
     """What still lies in the dead letter queues, and when the broker drops the first of it.
 
     ``system, tenant, dead_letter_queue, dead_letters, first_expires``. What Zaqar had dropped by the time of the last
-    run, or what was removed there or moved on, is left out; RabbitMQ's and Pulsar's events tell no removal, so all that
-    went there counts.
+    run, or what was removed there or moved on, is left out; in RabbitMQ and Pulsar only an acknowledgement that was
+    captured tells of that.
     """
     done = lake.progress("gold")
     dropped = F.col("expires_at") <= F.lit(done.as_of if done else None).cast("timestamp")

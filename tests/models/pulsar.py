@@ -119,6 +119,15 @@ class Topic:
                     }
                 )
 
+    def triage(self, now):
+        """Somebody is done with every second dead letter that was read."""
+        for number, (*_, copies) in enumerate(self.messages):
+            for copy in copies.values():
+                if number % 2 and copy.died and copy.died["told"] and copy.died["topic"].startswith(self.name):
+                    copy.died["removed"] = now
+                    letter = {"topic": copy.died["topic"], "message_id": copy.died["new"], "subscription": "triage"}
+                    self.events.append({"captured_at": iso(now), "operation": "acknowledge"} | letter)
+
     def truth(self, now):
         rows = {}
         for name, posted, delay, copies in self.messages:
@@ -130,6 +139,9 @@ class Topic:
                 row = self.copy_truth(now, subscription, copy, posted)
                 if row:
                     rows[(self.tenant, self.name, subscription, name)] = row
+                if copy.died and copy.died.get("removed", now + 1) <= now:
+                    there = (self.tenant, copy.died["topic"], "triage", copy.died["new"])
+                    rows[there] = {"granted": 0, "status": "settled", "death": None}
         return rows
 
     def copy_truth(self, now, subscription, copy, posted):
@@ -147,6 +159,8 @@ class Topic:
         else:
             status = "claimed"
         last = [c for c in self.consumers[subscription] if dead and c[0] <= copy.died["time"]]
+        removed = dead and copy.died.get("removed")
+        removed = removed if removed and removed <= now else None
         death = dead and {
             "queue": self.name,
             "dead_letter_queue": copy.died["topic"],
@@ -156,7 +170,7 @@ class Topic:
             "max_deliveries": last[-1][2] if last else None,
             "posted_at": posted,
             "died": copy.died["time"],
-            "removed_at": None,
+            "removed_at": removed,
             "expires_at": None,
         }
         # a count that is gone shows where one was above 0; a retry topic's is in the message
@@ -205,4 +219,5 @@ def history(chance, tenant, size, number):
             topic.restart()
             held = []
     topic.read_dead(now + SECOND)
+    topic.triage(now + 2 * SECOND)
     return [json.dumps(event) for event in topic.events], topic.truth

@@ -1,7 +1,7 @@
 """RabbitMQ as its documents and the notes on the real server describe it: plain Python, one event after another.
 
 The truth holds what can be known: a death counts where something was read from the queue it led to, or where a
-consumer wrote down that it gave the message back to a classic queue that then expired it.
+consumer wrote down that it rejected the message, or gave it back to a classic queue that then expired it.
 """
 
 import json
@@ -34,13 +34,14 @@ class Message:
     count: int | None = None  # the broker's own, lost at a restart; none: a v1 record
     missed: int = 0  # deliveries that the broker no longer counts
     lost: int | None = None  # when a delivery first came with too low a count
-    outcomes: list = field(default_factory=list)  # what consumers wrote down: (when, ack or requeue)
+    outcomes: list = field(default_factory=list)  # what consumers wrote down: (when, ack, requeue or reject)
     deaths: list = field(default_factory=list)  # x-death, the newest first
     away_until: int = 0
     away: list = field(default_factory=list)  # when it went to the retry queue
     settled: bool = False
     died: dict | None = None
     read: list = field(default_factory=list)  # deliveries from the dead letter queue
+    removed: int | None = None  # when somebody was done with it there
     purged: int | None = None
 
 
@@ -109,11 +110,14 @@ class Queue:
         return message.count or 0
 
     def write_down(self, now, message, what):
-        """A consumer's own record of what it did with a delivery."""
         message.outcomes.append((now, what))
+        self.tell_outcome(now, message, f"{what}.q")
+
+    def tell_outcome(self, now, message, key):
+        """A consumer's own record of what it did with a delivery."""
         where = {"connection": "1.2.3.4:5 -> 1.2.3.4:6", "channel": 1}
         headers = where | {"properties": {"message_id": message.id}, "error": "Broken: x"}
-        self.tell(now, "consumer", f"{what}.q", headers, f'{{"id": "{message.id}"}}')
+        self.tell(now, "consumer", key, headers, f'{{"id": "{message.id}"}}')
 
     def enable_flag(self, now):
         self.flag = True
@@ -183,6 +187,8 @@ class Queue:
         if not reject and not self.retry and self.chance.random() < 0.6:
             self.write_down(now, message, "requeue")
         if reject:
+            if not self.retry and int(message.id[2:4], 16) % 2:
+                self.write_down(now, message, "reject")
             self.die(now, message, "rejected")
         elif limit is not None and self.counted(message) > limit:
             self.die(now, message, "delivery_limit" if self.quorum else "expired", cause="delivery_limit")
@@ -214,7 +220,8 @@ class Queue:
             causes = {"expired": "ttl", "rejected": "rejected"}
             message.died = {"reason": reason, "died": at, "told": False, "cause": cause or causes[reason]}
             known = message.outcomes and message.outcomes[-1] >= (message.deliveries[-1], "requeue")
-            if reason == "expired" and cause == "delivery_limit" and known:
+            rejected = message.outcomes and message.outcomes[-1] == (now, "reject")
+            if reason == "expired" and cause == "delivery_limit" and known or rejected:
                 message.died["implied"] = now
 
     def expire(self, now):
@@ -230,6 +237,9 @@ class Queue:
         message.died["told"] = True
         message.read.append(now)
         self.show(now, "deliver", DLQ, message)
+        if message.removed is None and int(message.id[:2], 16) % 3 == 0:
+            message.removed = now + 1
+            self.tell_outcome(message.removed, message, f"ack.{DLQ}")
 
     def delete(self, now):
         for message in self.messages:
@@ -262,11 +272,14 @@ class Queue:
                 "max_deliveries": self.limit_at(died + SECOND if told else died),
                 "posted_at": m.posted,
                 "died": died,
-                "removed_at": None,
+                "removed_at": m.removed if m.removed and m.removed <= now else None,
                 "expires_at": None,
             }
             gone = m.purged is not None and m.purged <= now
             outcome = self.outcome(m, deliveries, now)
+            ends = m.posted + self.ttl * SECOND if self.ttl and outcome == "available" else None
+            if ends is not None and ends <= now and not (gone and m.purged < ends):
+                gone, outcome = False, "expired" if deliveries else "expired_unseen"
             status = "dead_lettered" if dead else "settled" if outcome == "ack" else "purged" if gone else outcome
             left = [t for t in m.away if whole(t) <= now]
             if not dead and left and not [t for t in deliveries if t > left[-1]]:
@@ -280,7 +293,7 @@ class Queue:
             if read:
                 rows[(self.vhost, DLQ, "", m.id)] = {
                     "granted": len(read),
-                    "status": "outcome_unknown",
+                    "status": "settled" if m.removed and m.removed <= now else "outcome_unknown",
                     "death": None,
                 }
         return rows

@@ -68,7 +68,7 @@ class Broker:
 
 def start(folder):
     """Start a broker that keeps its files in ``folder``; raises an error where its jars cannot be had."""
-    java = [jars.java(), *SMALL, "-cp", os.pathsep.join(jars.fetch("a Kafka broker", KAFKA))]
+    java = [jars.java_command(), *SMALL, "-cp", os.pathsep.join(jars.fetch("a Kafka broker", KAFKA))]
     port, config, log = free_port(), folder / "server.properties", folder / "broker.log"
     config.write_text(SETTINGS.format(port=port, controller=free_port(), folder=folder))
     subprocess.run(

@@ -112,13 +112,14 @@ def test_a_filter_changes_every_widget(address, lake):
 def test_what_does_not_fit_a_widget_is_the_oldest_and_is_told(lake, address, monkeypatch):
     (widget,) = [w for page in bundled().canvases() for w in page.widgets if w.name == "over-time"]
     data = Data(lake, bundled())
-    every = data.rows(widget.queries[0])
+    every, more = data.rows(widget.queries[0])
+    assert not more
     for module in ("queries", "page"):
         monkeypatch.setattr(f"deadletter.dashboard.{module}.MOST_ROWS", 3)
-    few = data.rows(widget.queries[0])
+    few, more = data.rows(widget.queries[0])
     data.close()
     (time,) = [name for name, value in every[0].items() if str(value).startswith("2026")]
-    assert len(few) == 3 < len(every)
+    assert more and len(few) == 3 < len(every)
     assert sorted(row[time] for row in few) == sorted(row[time] for row in every)[-3:]
     assert "Not more than 3 rows" in inside(get(address, "dead-letters"), "over-time")
 

@@ -14,7 +14,6 @@ import pytest
 from deadletter import session, steps, tables, triage
 from deadletter.lake import Lake
 from deadletter.replay import gold_as_of
-from deadletter.steps import due
 from deadletter.steps.due import WRITING
 from tests.models.clock import SECOND, START, iso
 from tests.models.pulsar import Topic
@@ -24,40 +23,26 @@ CITIES = ("Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice")
 NAMED, DEAD, TENANT = "shop/dead/orders", "persistent://shop/dead/orders", "shop/dead"
 DIED = 4
 HEALTHY = 25
-"""So many that a topic is not compared with all others, and so not derived each time."""
 
 
-def topic(name, start, cities, tenant="public", healthy=HEALTHY):
+def topic(name, start, cities):
     """Lines of a topic with a yardstick of its own, and one death for each city: its error names the city."""
-    made = Topic(random.Random(name), f"{tenant}/{name}", len(name))
+    made = Topic(random.Random(name), f"public/{name}", len(name))
     made.retry, now = False, start
     made.subscribe(now, "s", 0, f"{made.name}-dead")
-    for number in range(healthy + len(cities)):
+    for number in range(HEALTHY + len(cities)):
         now += SECOND
         made.send(now)
         message = made.messages[-1]
         consumer = made.receive(now + 1, "s", message)
-        if number < healthy:
+        if number < HEALTHY:
             made.acknowledge(now + 2, "s", message)
         else:
             made.fail(now + 2, "s", message, consumer)
             failed = next(event for event in reversed(made.events) if "error" in event)
-            failed["error"] = f"no route from depot {cities[number - healthy]} to customer"
+            failed["error"] = f"no route from depot {cities[number - HEALTHY]} to customer"
     made.read_dead(now + SECOND)
     return [json.dumps(event) for event in made.events]
-
-
-def lines_of_a_quiet_topic():
-    """A topic with few messages, each acknowledged: none of its payloads is compared with anything."""
-    made, now = Topic(random.Random(0), "public/quiet", 9), START
-    made.retry = False
-    made.subscribe(now, "s", None, None)
-    for number in range(3):
-        made.send(now + 1)
-        made.receive(now + 2, "s", made.messages[number])
-        made.acknowledge(now + 3, "s", made.messages[number])
-        now += SECOND
-    return [json.dumps(event | {"deliver_after_s": None}) for event in made.events]
 
 
 def lines_of_the_topic():
@@ -83,24 +68,19 @@ def lines_of_the_topic():
 
 
 def lines_of_triage(letters):
-    """Somebody receives each dead letter, once, and settles every second one."""
+    """Somebody receives each dead letter, once; and acknowledges every second one."""
     now, common = START + 60 * SECOND, {"topic": DEAD, "subscription": "triage"}
     policy = {"maxRedeliverCount": 0}
-    told = [{"operation": "subscribe", "consumer": "triage-1", "dead_letter_policy": policy} | common]
+    read = [{"operation": "subscribe", "consumer": "triage-1", "dead_letter_policy": policy} | common]
+    done = []
     for number, letter in enumerate(letters):
         one = {key: letter[key] for key in ("message_id", "properties", "payload")} | common
         published = {"publish_timestamp": letter["publish_timestamp"], "redelivery_count": 0, "consumer": "triage-1"}
-        told.append({"operation": "send", "producer": "client"} | one)
-        told.append({"operation": "receive"} | one | published)
-        if number % 2:
-            told.append({"operation": "acknowledge"} | one)
-    return [json.dumps({"captured_at": iso(now + at)} | event) for at, event in enumerate(told)]
-
-
-@pytest.fixture(scope="module")
-def monkeypatch_module():
-    with pytest.MonkeyPatch.context() as patch:
-        yield patch
+        read.append({"operation": "send", "producer": "client"} | one)
+        read.append({"operation": "receive"} | one | published)
+        done += [{"operation": "acknowledge"} | one] if number % 2 else []
+    timed = [json.dumps({"captured_at": iso(now + at)} | event) for at, event in enumerate(read + done)]
+    return timed[: len(read)], timed[len(read) :]
 
 
 def mute(lake, pattern):
@@ -110,19 +90,18 @@ def mute(lake, pattern):
 
 
 @pytest.fixture(scope="module")
-def runs(spark, tmp_path_factory, monkeypatch_module):
-    """A lake that got the earlier topic after the later one, whose pattern was muted then, and the dead letter topic's
-    readers last. What its second and third run told, and its landing folder."""
+def runs(spark, tmp_path_factory):
+    """A lake that got the earlier topic after the later one, whose pattern was muted then, then the dead letter topic's
+    readers, and last what they are done with. What its runs but the first told, and its landing folder."""
     folder, told = tmp_path_factory.mktemp("due"), []
     elsewhere, letters = lines_of_the_topic()
-    borrowing = topic("small", START + 60 * SECOND, CITIES[:1], tenant="few", healthy=1)
+    read, done = lines_of_triage(letters)
     later = topic("later", START + 3600 * SECOND, CITIES[1:2])
-    monkeypatch_module.setattr(due, "MOST_BORROWERS", 0)
     parts = {
-        "first": later + elsewhere + lines_of_a_quiet_topic() + borrowing,
-        # healthy payloads with a key that no other topic has
-        "second": [line.replace(r"{\"n\"", r"{\"lane\": 1, \"n\"") for line in topic("sooner", START, CITIES)],
-        "third": lines_of_triage(letters),
+        "first": later + elsewhere,
+        "second": topic("sooner", START, CITIES),
+        "third": read,
+        "fourth": done,
     }
     lake, landing = Lake(spark, str(folder / "lake")), folder / "landing" / "pulsar"
     landing.mkdir(parents=True)
@@ -139,7 +118,7 @@ def runs(spark, tmp_path_factory, monkeypatch_module):
 
 def test_a_pattern_that_widens_takes_other_queues_dead_letters_along(runs):
     """The earliest member gives a pattern its id: one that comes late, in another queue, changes all members' ids."""
-    lake, (told, _), _ = runs
+    lake, (told, *_), _ = runs
     assert [text for text in told if "in 2 of the queues" in text]  # the topic and its dead letter topic
     assert [text for text in told if "another id" in text]
     dead = lake.read(tables.DEAD_LETTERS).where("tenant LIKE 'public/%'")
@@ -149,27 +128,12 @@ def test_a_pattern_that_widens_takes_other_queues_dead_letters_along(runs):
 
 
 def test_what_was_decided_follows_a_pattern_to_its_other_id(runs):
-    lake, (told, _), _ = runs
+    lake, (told, *_), _ = runs
     assert [text for text in told if "another id" in text]
     (decided,) = {row["pattern_id"] for row in lake.read(tables.PATTERN_DECISIONS).collect()}
     (present,) = lake.read(tables.POISON_PATTERNS).where("muted").collect()
     dead = lake.read(tables.DEAD_LETTERS).where("tenant = 'public/later'").first()
     assert present["pattern_id"] == dead["pattern_id"] != decided
-
-
-def test_a_small_topic_is_not_due_where_nothing_of_it_is_compared(runs):
-    """Its own posts are nobody's turn to receive."""
-    (row,) = runs[0].read(tables.QUEUE_OUTLOOK).where("tenant = 'public/quiet'").collect()
-    assert not row["borrows"]
-
-
-def test_a_small_topic_is_due_where_other_things_are_usual_in_all(runs):
-    """With the second run's payloads they are; what is done with dead letters tells nothing of healthy ones."""
-    lake, (second, third), _ = runs
-    (row,) = lake.read(tables.QUEUE_OUTLOOK).where("tenant = 'few/small'").collect()
-    assert row["borrows"]
-    assert [text for text in second if "other things are usual" in text]
-    assert not [text for text in third if "other things are usual" in text]
 
 
 def test_dead_letters_elsewhere_died_in_their_topic(runs):
@@ -195,8 +159,13 @@ def test_what_lies_there_is_not_healthy(runs):
 
 
 def test_new_events_of_a_dead_letter_topic_find_what_went_there(runs):
-    """That topic is due, and the one where its own dead letters would go, not the one where they died."""
-    assert [text for text in runs[1][1] if text.startswith("gold: judging") and "in 2 of the queues" in text]
+    """That topic is due, and the one where its own dead letters would go, not the one where they died: until some of
+    them are acknowledged."""
+    lake, (_, read, done), _ = runs
+    assert [text for text in read if text.startswith("gold: judging") and "in 2 of the queues" in text]
+    assert [text for text in done if text.startswith("gold: judging") and "in 3 of the queues" in text]
+    dead = lake.read(tables.DEAD_LETTERS).where("tenant = 'shop/orders'").orderBy("message_id").collect()
+    assert [row["removed_at"] is None for row in dead] == [True, False] * (DIED // 2)
 
 
 def test_time_alone_makes_a_pattern_quiet(runs, monkeypatch):

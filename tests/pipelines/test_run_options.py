@@ -69,8 +69,8 @@ def test_notebooks_hide_what_the_lakes_own_masks_hide(runs):
 
 
 def test_a_feed_that_is_stuck_is_told_with_its_newest_event(runs):
-    lake, first, second = runs
     """Also by the second run, for which no event came."""
+    lake, first, second = runs
     newest = lake.read(tables.QUEUE_EVENTS).select(F.max("captured_at").cast("string")).first()[0]
     for run in (first, second):
         (told,) = [text for text in json.loads(run.stdout)["warnings"] if "is a feed stuck?" in text]
@@ -93,6 +93,6 @@ def test_tracked_runs_are_compared(runs):
 def test_what_gold_stands_for_is_noted(runs):
     lake, *_ = runs
     notes = lake.all_progress()
-    derived_with = {"decisions", "masks", "habits", "rules", "sample", "writing", "usual"}
+    derived_with = {"decisions", "masks", "habits", "rules", "sample", "writing"}
     assert notes.keys() == {"silver", "parser", "gold"} | derived_with
     assert len({notes[step].as_of for step in ("silver", "gold")}) == 1

@@ -24,6 +24,7 @@ from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
 from deadletter.gold.zaqar import counting_attempts, place, replayed_queues, with_first_granted
 from deadletter.lake import Lake
+from deadletter.patterns.deviation import HEALTHY
 from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import DOCUMENT, MONGODB, REDIS, STORES
 from tests.models import pulsar, rabbitmq, zaqar
@@ -261,13 +262,16 @@ def test_the_uneventful_are_counted_as_they_would_be_judged(lake, histories):
     counted = split(facts_at(lake, time(histories.end)), sample, lake.stage)
     left_out = whole.state.count() - counted.state.count()
     assert left_out == counted.uneventful.agg(F.sum("messages")).first()[0] > 500
+    # the queues have too few healthy messages to be compared with
+    looks = F.when(F.xxhash64("message_id") % 2 == 0, HEALTHY).otherwise("$ broken")
+    compared = dead.withColumn("deviation_key", looks)
     derived = {
         "first granted": first_granted,
         "health": lambda facts: queue_health(facts, dead, DOCUMENT),
         "survival": lambda facts: delivery_survival(facts, dead),
         "people": lambda facts: queue_profile(facts, lake.read(tables.HEALTHY_SAMPLE).limit(0)),
         "sample": lambda facts: sampled(facts, dead, sample).drop("facts"),
-        "collateral": lambda facts: collateral(facts, dead),
+        "collateral": lambda facts: collateral(facts, compared),
         "discrepancies": lambda facts: discrepancies(facts, dead, DOCUMENT),
     }
     for what, derive in derived.items():

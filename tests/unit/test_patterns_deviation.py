@@ -50,7 +50,7 @@ KEYS = {
     "new schema": "$.lines new; $.schema_version = 3",
     "callback": "$.callback new",
     "oversized": "$.note new; length too long",
-    "encoding": "$.customer.email = <email>; encoding replacement characters",
+    "encoding": "encoding replacement characters",
     "missing inside": "$.customer.email missing",
     "empty": "$.currency empty text",
     "negative": "$.amount negative number",
@@ -105,16 +105,16 @@ def test_every_family_has_its_key_and_healthy_ones_none(spark, usual):
 
 
 PRIVATE = {
-    "value": ({"customer_name": "Ada Low"}, "$.customer_name = <name>"),
-    "digits": ({"reply_to": "li.wei@163.com"}, "$.reply_to = <email>"),
-    "token": ({"reply_to": "AKIAIOSFODNN7EXAMPLE"}, "$.reply_to = <token>"),
+    "value": ({"customer_name": "Ada Low"}, HEALTHY),
+    "digits": ({"reply_to": "li.wei@163.com"}, HEALTHY),
+    "token": ({"reply_to": "AKIAIOSFODNN7EXAMPLE"}, HEALTHY),
     "number": ({"reply_to": "desk 7"}, "$.reply_to = desk #"),
     "both": ({"reply_to": "desk 7 or ada7@b.example"}, "$.reply_to = desk # or <email>"),
     "key": ({"balances": {"ada@example.org": 5}}, "$.balances.<email> new"),
     "key with dots": ({"balances": {"ada.lovelace@example.org": 5}}, "$.balances.<email> new"),
     "attribute": ({"@attributes": {"n": None}}, "$.@attributes.n null"),
 }
-"""What a payload has in place of a healthy one's, and the key that is shown."""
+"""What a payload has in place of a healthy one's, and the key that is shown: a name is nobody's vocabulary."""
 
 
 def test_nobody_is_named_in_a_key(spark):
@@ -151,14 +151,10 @@ def test_of_many_departures_those_at_the_top_are_told(spark, usual):
     assert found["maps"][0] == "$.extra new; length too long"
 
 
-def test_a_small_queue_is_measured_by_all_queues(spark, usual):
-    found = keys(spark, usual, {"a": json.dumps(POISON["null customer"])}, queue="tiny")
-    assert found["a"][0] == "$.customer null"
-    assert keys(spark, usual, {"a": json.dumps(order(3))}, queue=None)["a"][0] == HEALTHY
-
-
-def test_without_healthy_messages_the_shape_is_the_key(spark, usual):
-    found = keys(spark, usual.where("false"), {"a": '{"b": [1]}', "c": '{"b": ['})
+def test_with_too_few_healthy_messages_the_shape_is_the_key(spark, usual):
+    """Other queues' say nothing of it."""
+    found = keys(spark, usual, {"a": '{"b": [1]}', "c": '{"b": ['}, queue="tiny")
+    assert [row["queue"] for row in usual.collect()] == ["orders"]
     assert found["a"][0] == NO_PROFILE + "$ object, $.b array, $.b[] number; ASCII; 4^1 bytes"
     assert found["c"][0] == NO_PROFILE + "$ truncated; ASCII; 4^1 bytes"
 
@@ -167,8 +163,7 @@ def test_order_and_partitions_of_the_healthy_change_nothing(spark, usual):
     rows = [("orders", json.dumps(order(number))) for number in reversed(range(60))]
     rows = [("tiny", "hello"), ("orders", json.dumps(order(99, customer=None))), *rows]
     again = profile(spark.createDataFrame(rows, "queue STRING, payload STRING").repartition(5), "payload", ["queue"])
-    ordered = ["everywhere", "queue"]
-    assert again.orderBy(*ordered).collect() == usual.orderBy(*ordered).collect()
+    assert again.collect() == usual.collect()
 
 
 def test_errors_and_deviations_become_one_pattern_where_they_go_together(spark):
@@ -184,7 +179,7 @@ def test_errors_and_deviations_become_one_pattern_where_they_go_together(spark):
     assert counted == {
         "$.currency missing": 10,
         HEALTHY: 1,
-        "ConnectionResetError : [ Errno <*> ] by <*>": 3,
+        "ConnectionResetError : [ Errno 104 ] by <*>": 3,
         "TypeError : order <*>": 3,
         "ValueError : order <*>": 3,
     }

@@ -36,6 +36,14 @@ def test_spark_and_python_mask_and_sign_alike(spark):
         ("TCP/IP and I/O stay words", "TCP/IP and I/O stay words"),
         ("read /var/log/shop.log at 10:21:07", "read <path> at <time>"),
         ("from 2001:db8::8a2e:370:7334", "from <ip>"),
+        ("<pwd>hunter2</pwd><token>x y</token><id>7</id>", "<pwd><secret></pwd><token><secret></token><id><num></id>"),
+        ("account DE89 3704 0044 0532 0130 00, GB29NWBK60161331926819", "account <iban>, <iban>"),
+        ("card 3782 822463 10005", "card <card>"),
+        ('{"customer": {"id": "a", "name": "Ada Low"}}', '{"customer": {"id": "a", "name": <name>}}'),
+        ("session_id=ab surname: Low", "session_id=<secret> surname: <name>"),
+        ("Authorization: Token 9944b09199c6", "Authorization: Token <token>"),
+        ("Token authentication failed", "Token authentication failed"),
+        ('{"name": "order.created"}', '{"name": "order.created"}'),
     ],
 )
 def test_values_give_way(text, masked):

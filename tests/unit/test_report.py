@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from deadletter.report.charts import unsettled
 from deadletter.report.page import card, render, table
 from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, over_time, place, top_patterns
+from deadletter.tables import MESSAGE_KEY
 
 HOSTILE = "<script>alert(1)</script>"
 PATTERN = {
@@ -20,6 +21,9 @@ PATTERN = {
     "queues": [HOSTILE],
     "example_id": HOSTILE,
     "example_payload": HOSTILE,
+    "example_error": HOSTILE,
+    "differences": [{"difference": HOSTILE, "dead_letters": 1}],
+    "concentrated_in": [{"what": "host", "value": HOSTILE, "dead_letters": 1}],
     "pattern_id": HOSTILE,
 }
 
@@ -75,12 +79,20 @@ def test_what_is_left_out_is_told():
     assert "not listed: 1,234 muted" in render(empty(muted=1234)) and "muted" not in render(empty()).split("<body>")[1]
 
 
-def test_patterns_that_ask_for_somebody_come_first(spark):
+def test_patterns_that_ask_for_somebody_come_first(spark, tmp_path):
+    """Each with its example's error."""
     rows = [("a", 9, "ongoing", False), ("b", 1, "new", False), ("c", 3, "regressed", False), ("d", 99, "new", True)]
     names = "pattern_id STRING, dead_letters BIGINT, status STRING, muted BOOLEAN"
-    found = spark.createDataFrame(rows, names).selectExpr("*", "named_struct('message_id', pattern_id) AS example")
-    top = top_patterns(SimpleNamespace(read=lambda table: found), found, reveal=False)
-    assert [row["pattern_id"] for row in top.collect()] == ["c", "b", "a"]
+    told = ("'zaqar' AS system", "'p' AS tenant", "'q' AS queue", "'' AS subscription", "pattern_id AS message_id")
+    dead = spark.createDataFrame(rows, names).selectExpr(
+        "pattern_id", *told, "'{}' AS payload", "'to a@b.example' AS error"
+    )
+    found = spark.createDataFrame(rows, names).join(
+        dead.select("pattern_id", F.struct(*MESSAGE_KEY).alias("example")), "pattern_id"
+    )
+    lake = SimpleNamespace(read=lambda table: found, folder=str(tmp_path))
+    top = top_patterns(lake, dead, reveal=False).collect()
+    assert [(row["pattern_id"], row["example_error"]) for row in top] == [(name, "to <email>") for name in "cba"]
 
 
 def test_survival_by_hand():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deadletter.errors import UsageError
+from deadletter.errors import DeadletterError, UsageError
 
 
 @click.command()
@@ -30,5 +30,7 @@ def cluster(file: str, column: str | None, id_column: str | None, out: str, mask
     except ValueError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from None
+        if error.filename == file:
+            raise UsageError(f"{file}: {error.strerror}") from None
+        raise DeadletterError(f"cannot write {out}: {error.strerror}") from None
     click.echo(f"{done.lines} lines in {done.clusters} clusters: {out}")

@@ -6,13 +6,15 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TextIO
 
 import click
+from pyspark.errors import PySparkException
 
-from deadletter.errors import UsageError
+from deadletter.errors import UsageError, first_line
 from deadletter.lake import Lake
 from deadletter.session import get_spark
 from deadletter.times import utc
@@ -24,6 +26,21 @@ lake_option = click.option(
     metavar="DIR",
     help="The lake: a folder, or catalog:NAME on Databricks.",
 )
+
+
+def options(*each: Callable) -> Callable:
+    """Arguments and options that several commands share, in this order."""
+
+    def decorate(act: Callable) -> Callable:
+        for option in reversed(each):
+            act = option(act)
+        return act
+
+    return decorate
+
+
+UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
+"""What Spark says of a damaged file, whatever was asked of it."""
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Controls but line feed and tab, and what overrides the direction of text."""
 
@@ -82,6 +99,21 @@ def teller() -> Callable[[str], None]:
             silence(sys.stderr)
 
     return tell
+
+
+@contextmanager
+def condition_told(where: str | None, lacking: Sequence[str] = ()) -> Iterator[None]:
+    """Tell Spark's errors as those of a condition, which a person can change, unless a file does not read; ``lacking``
+    are columns that the rows have with ``--as-of`` only."""
+    try:
+        yield
+    except PySparkException as error:
+        fault = first_line(error)
+        if not where or any(name in fault for name in UNREADABLE):
+            raise
+        wanted = [name for name in lacking if "UNRESOLVED_COLUMN" in fault and f"`{name}`" in fault]
+        told = f"{wanted[0]} is told with --as-of only: give the time that is meant" if wanted else fault
+        raise UsageError(f"--where {where}: {told}") from None
 
 
 def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:

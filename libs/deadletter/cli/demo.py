@@ -13,7 +13,7 @@ from deadletter.errors import UsageError
 
 
 @click.command()
-@click.option("--out", metavar="DIR", help="A folder that is not there yet; default: a new temporary one.")
+@click.option("--out", metavar="DIR", help="A folder that is empty or not there yet; default: a new temporary one.")
 def demo(out: str | None) -> None:
     """Run the job on events captured from real brokers, write the report and say where it is."""
     from deadletter import steps

@@ -13,6 +13,7 @@ import click
 from deadletter.cli.common import Id, lake_option, open_lake, parse_time, say
 
 if TYPE_CHECKING:
+    from deadletter.lake import Lake
     from deadletter.timeline import Life
 
 
@@ -35,15 +36,26 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(found), default=_iso))
     else:
-        print_life(found)
+        print_life(found, _templates(lake, found))
+
+
+def _templates(lake: Lake, found: Life) -> dict[str, str]:
+    """The patterns that the deaths belong to, by their ids."""
+    from pyspark.sql import functions as F
+
+    from deadletter import tables
+
+    wanted = [row["pattern_id"] for row in found.deaths if row["pattern_id"]]
+    named = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id").isin(wanted)) if wanted else None
+    return {row["pattern_id"]: row["template"] for row in named.collect()} if wanted else {}
 
 
 def _iso(time: datetime) -> str:
     return time.isoformat(timespec="microseconds")
 
 
-def print_life(found: Life) -> None:
-    """Print a life for a person."""
+def print_life(found: Life, templates: Mapping[str, str]) -> None:
+    """Print a life for a person; ``templates`` are those of the patterns, by id."""
     from deadletter.timeline import place, rule
 
     say(f"Message {found.message_id}", bold=True)
@@ -55,7 +67,7 @@ def print_life(found: Life) -> None:
         say(f"Status in {place(row)}: {row['status']}, {row['claims_granted']} deliveries")
     for row in found.deaths:
         say(f"Died {plain(row['dead_lettered_at'])} in {place(row)}: {row['reason']}", bold=True)
-        for line in death_lines(row):
+        for line in death_lines(row, templates.get(row["pattern_id"])):
             say(f"  {line}")
         say(f"  rule: {rule(row)}")
         say(f"  behind it: event {row['event_id']}")
@@ -70,18 +82,19 @@ def plain(time: str) -> str:
     return time.replace("T", " ").removesuffix("+00:00").removesuffix(".000000")
 
 
-def death_lines(row: Mapping) -> Iterator[str]:
-    """What is known of a death, a row of ``gold.dead_letters``, in a person's words.
+def death_lines(row: Mapping, template: str | None = None) -> Iterator[str]:
+    """What is known of a death, a row of ``gold.dead_letters``, in a person's words, with its pattern's ``template``.
 
     >>> known = {"system": "zaqar", "evidence": "derived", "claim_count": 3, "max_deliveries": 3}
-    >>> known |= {"pattern_id": "9f52", "deviation": ["$.currency missing"], "dead_letter_message_id": "9:0:-1"}
+    >>> known |= {"pattern_id": "9f52", "deviation": ["$.currency is missing"], "dead_letter_message_id": "9:0:-1"}
     >>> known |= {"dead_letter_queue": "q-dlq"}
     >>> later = {"expires_at": "2026-11-20T21:00:00+00:00", "removed_at": None, "error": None}
-    >>> for line in death_lines(known | later):
+    >>> for line in death_lines(known | later, "KeyError : currency"):
     ...     print(line)
     derived: 3 claims counted against a limit of 3
     went to q-dlq as 9:0:-1, where it expires 2026-11-20 21:00:00
-    pattern 9f52: $.currency missing
+    payload: $.currency is missing
+    pattern 9f52: KeyError : currency
     """
     yield f"{row['evidence']}: {against_limit(row['system'], row['claim_count'], row['max_deliveries'])}"
     ends = {"was removed": row["removed_at"], "expires": row["expires_at"]}
@@ -92,7 +105,8 @@ def death_lines(row: Mapping) -> Iterator[str]:
     if row["error"]:
         yield f"last error: {row['error']}"
     if row["pattern_id"]:
-        yield f"pattern {row['pattern_id']}: {'; '.join(row['deviation'] or [row['deviation_key']])}"
+        yield f"payload: {'; '.join(row['deviation'] or [row['deviation_key']])}"
+        yield f"pattern {row['pattern_id']}" + (f": {template}" if template else "")
 
 
 def against_limit(system: str, count: int | None, limit: int | None) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import Id, lake_option, open_lake, parse_time, printable, say, say_first, teller
+from deadletter.cli.common import Id, lake_option, open_lake, options, parse_time, printable, say, say_first, teller
 from deadletter.errors import UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
@@ -81,6 +80,8 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     from pyspark.sql import functions as F
 
     from deadletter import tables, triage
+    from deadletter.lakemasks import lake_masks
+    from deadletter.patterns.masking import mask, private_masks
 
     lake = open_lake(lake_root)
     name = triage.find(lake, pattern)
@@ -88,12 +89,14 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     if not rows:
         raise UsageError(f"pattern {name} has no dead letter now: its own, and those merged into it, are gone")
     row = rows[0]
+    dead = lake.read(tables.DEAD_LETTERS).where(F.col("pattern_id") == name)
+    for part, value in row["example"].items():
+        dead = dead.where(F.col(part) == value)
+    error = F.col("error") if reveal else mask(F.col("error"), private_masks(lake_masks(lake)))
+    shown = dead.select("payload", error.alias("error")).first()
+    row["example_error"] = shown["error"]
     if reveal:
-        key = [F.col(part) == value for part, value in row["example"].items()]
-        dead = lake.read(tables.DEAD_LETTERS).where(F.col("pattern_id") == name)
-        for test in key:
-            dead = dead.where(test)
-        row["example_payload"] = dead.first()["payload"]
+        row["example_payload"] = shown["payload"]
     row["former_ids"] = triage.ids_leading_to(lake, name)
     names = {name, *row["former_ids"]}
     row["decisions"] = [made for made in triage.decisions(lake) if made["pattern_id"] in names]
@@ -127,6 +130,8 @@ def print_pattern(row: dict) -> None:
     member = row["example"]
     say(f"Example: message {member['message_id']} of {member['system']} {member['queue']}")
     say("  " + pretty(row["example_payload"]).replace("\n", "\n  "))
+    if row["example_error"]:
+        say("  last error: " + row["example_error"].strip().replace("\n", "\n  "))
     _section("Former ids", [{"id": name} for name in row["former_ids"][:FORMER_IDS]], "{id}")
     if len(row["former_ids"]) > FORMER_IDS:
         say_first(FORMER_IDS, f"of {len(row['former_ids']):,} former ids", "--json shows all")
@@ -144,18 +149,14 @@ def _section(title: str, rows: list[dict], line: str) -> None:
             say("  " + line.format(**row))
 
 
-def _decision(act: Callable) -> Callable:
-    """The arguments of every decision."""
-    options = (
-        click.argument("pattern", type=Id()),
-        lake_option,
-        click.option("--by", required=True, metavar="WHO", help="Who decides."),
-        click.option("--why", required=True, metavar="TEXT", help="Why."),
-        click.option("--at", metavar="ISO8601", help="When it takes effect; default: the lake's as_of."),
-    )
-    for option in reversed(options):
-        act = option(act)
-    return act
+_decision = options(
+    click.argument("pattern", type=Id()),
+    lake_option,
+    click.option("--by", required=True, metavar="WHO", help="Who decides."),
+    click.option("--why", required=True, metavar="TEXT", help="Why."),
+    click.option("--at", metavar="ISO8601", help="When it takes effect; default: the lake's as_of."),
+)
+"""The arguments of every decision."""
 
 
 def _decide(

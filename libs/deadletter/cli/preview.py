@@ -7,10 +7,13 @@ import json
 import click
 
 from deadletter.cli.common import lake_option, open_lake, print_table, say, say_first
+from deadletter.cli.show import cut
 from deadletter.errors import UsageError
 from deadletter.parsing.envelope import MOST_SECONDS
 
 MOST_ROWS = 50
+ONE_LINE = 60
+"""Characters of a template, which can be a whole stack trace."""
 """Rows of a table that are printed."""
 LIMITS, DELAYS = click.IntRange(0, 2**31 - 2), click.IntRange(0, MOST_SECONDS)
 """A limit can allow one delivery more, and an array's elements are counted in 32 bits."""
@@ -96,7 +99,7 @@ def print_limit(told: dict) -> None:
         say(f"  {name}: {value:,}" if isinstance(value, int) else f"  {name}: {value}")
     _print_table(
         "By pattern",
-        told["by_pattern"],
+        [row | {"template": cut(row["template"] or "", ONE_LINE)} for row in told["by_pattern"]],
         ("pattern_id", "template", "dead_letters", "deaths_earlier", "claims_saved", "deaths_put_off"),
     )
     _print_table(

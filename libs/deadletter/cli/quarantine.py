@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable
 
 import click
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import Id, lake_option, open_lake, print_table, say, say_first, teller
+from deadletter.cli.common import (
+    Id,
+    condition_told,
+    lake_option,
+    open_lake,
+    options,
+    print_table,
+    say,
+    say_first,
+    teller,
+)
 from deadletter.cli.show import cut
-from deadletter.errors import UsageError, first_line
+from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.silver.quarantine import by_reason, waiting
 from deadletter.steps.release import discard as put_aside
@@ -35,18 +43,14 @@ def quarantine() -> None:
 where_option = click.option("--where", metavar="SQL", help="The events for which this is true, of those that wait.")
 
 
-def _decision(act: Callable) -> Callable:
-    """The arguments of every decision about events."""
-    options = (
-        click.argument("event_ids", nargs=-1, type=Id(), metavar="[EVENT_ID]..."),
-        lake_option,
-        where_option,
-        click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine."),
-        click.option("--why", required=True, metavar="TEXT", help="Why; kept in control.quarantine_decisions."),
-    )
-    for option in reversed(options):
-        act = option(act)
-    return act
+_decision = options(
+    click.argument("event_ids", nargs=-1, type=Id(), metavar="[EVENT_ID]..."),
+    lake_option,
+    where_option,
+    click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine."),
+    click.option("--why", required=True, metavar="TEXT", help="Why; kept in control.quarantine_decisions."),
+)
+"""The arguments of every decision about events."""
 
 
 @quarantine.command("list")
@@ -57,8 +61,9 @@ def _decision(act: Callable) -> Callable:
 def list_reasons(lake_root: str, where: str | None, everything: bool, as_json: bool) -> None:
     """Count the events in quarantine by system and reason, each with an example."""
     events = quarantined(open_lake(lake_root))
-    shown = _where(events if everything else events.where(waiting()), where)
-    rows = [row.asDict() for row in by_reason(shown).collect()]
+    with condition_told(where):
+        shown = _where(events if everything else events.where(waiting()), where)
+        rows = [row.asDict() for row in by_reason(shown).collect()]
     if as_json:
         for row in rows:
             click.echo(json.dumps(row))
@@ -124,8 +129,9 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
     tell = teller()
     tell("starting Spark")
     lake = open_lake(lake_root)
-    chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
-    count = chosen.count()
+    with condition_told(where):
+        chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
+        count = chosen.count()
     if count:
         summary = judge_again(lake, chosen, who, why, tell)
         for warning in summary.warnings:
@@ -146,8 +152,9 @@ def discard(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
     _one_of(event_ids, where)
     who = who or _user()
     lake = open_lake(lake_root)
-    chosen = _chosen(lake, event_ids, where).select("event_id")
-    count = chosen.count()
+    with condition_told(where):
+        chosen = _chosen(lake, event_ids, where).select("event_id")
+        count = chosen.count()
     if count:
         put_aside(lake, chosen, who, why)
     click.echo(f"{count:,} events discarded")
@@ -188,11 +195,4 @@ def _by_ids(events: DataFrame, event_ids: tuple[str, ...]) -> DataFrame:
 
 
 def _where(events: DataFrame, where: str | None) -> DataFrame:
-    if not where:
-        return events
-    try:
-        found = events.where(where)
-        found.schema  # noqa: B018 - over Spark Connect a mistake shows only when the plan is looked at
-    except PySparkException as error:
-        raise UsageError(f"--where {where}: {first_line(error)}") from None
-    return found
+    return events.where(where) if where else events

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import itertools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import click
 from pyspark.errors import PySparkException
@@ -15,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import lake_option, open_lake, parse_time, print_table, say, say_first
+from deadletter.cli.common import condition_told, lake_option, open_lake, parse_time, print_table, say, say_first
 from deadletter.cli.failing import Py4JJavaError
-from deadletter.errors import UsageError, first_line, last_cause
+from deadletter.errors import UsageError, last_cause
 from deadletter.gold.status import STANDING
 from deadletter.lake import Lake
 from deadletter.replay import status_at
@@ -55,28 +54,13 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
     if as_of is not None and found is not tables.MESSAGE_STATE:
         raise UsageError(f"--as-of goes with message_state; {found.full_name} is as the last run's --as-of made it")
     lake, most = open_lake(lake_root), limit or (20 if form == "table" else None)
-    with _told(where, STANDING if found is tables.MESSAGE_STATE and as_of is None else ()):
+    with condition_told(where, STANDING if found is tables.MESSAGE_STATE and as_of is None else ()):
         df = select_rows(lake, found, as_of, where, most and most + 1)
         rows = as_json_rows(df)
         form_of = {"table": print_rows, "json": print_json, "csv": print_csv}
         form_of[form](itertools.islice(rows, most), found, df.columns)
         if most and next(rows, None):
             say_first(most, "rows", "--limit N shows more")
-
-
-@contextlib.contextmanager
-def _told(where: str | None, lacking: Sequence[str]) -> Iterator[None]:
-    """Tell Spark's errors as those of the condition, which a person can change; ``lacking`` are columns that the rows
-    have with ``--as-of`` only."""
-    try:
-        yield
-    except PySparkException as error:
-        if not where:
-            raise
-        fault = first_line(error)
-        wanted = [name for name in lacking if "UNRESOLVED_COLUMN" in fault and f"`{name}`" in fault]
-        told = f"{wanted[0]} is told with --as-of only: give the time that is meant" if wanted else fault
-        raise UsageError(f"--where {where}: {told}") from None
 
 
 def select_rows(lake: Lake, table: Table, as_of: str | None, where: str | None, limit: int | None) -> DataFrame:

@@ -47,9 +47,9 @@ def render(data: Data, page: Page, choice: Choice, script: str | None = None) ->
 
 def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]]) -> str:
     found = [data.rows(query, wanted.get(query.dataset, ())) for query in widget.queries]
-    cut = any(len(rows) == MOST_ROWS for rows in found)
-    note = f'<p class="cut">Not more than {MOST_ROWS:,} rows, the newest; filters show others.</p>' if cut else ""
-    return note + draw(widget, [row for rows in found for row in rows])
+    cut = any(more for _, more in found)
+    note = f'<p class="cut">Not more than {MOST_ROWS:,} rows; filters show others.</p>' if cut else ""
+    return note + draw(widget, [row for rows, _ in found for row in rows])
 
 
 def _framed(widget: Widget, inside: str) -> str:

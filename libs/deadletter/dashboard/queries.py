@@ -13,7 +13,7 @@ from deadletter.dashboard.definition import Dashboard, Query, Widget
 from deadletter.lake import Lake
 from deadletter.report.queries import rows
 from deadletter.session import on_databricks
-from deadletter.sqltext import sql_string
+from deadletter.sqltext import sql_list, sql_string
 
 MOST_ROWS = 5000
 """Rows of one widget's query that a page can bear."""
@@ -69,7 +69,7 @@ def _condition(kind: str, expression: str, values: Sequence[str]) -> str:
         bounds = [f"{expression} >= {sql_string(low)}::date"] if low else []
         bounds += [f"{expression} < {sql_string(high)}::date + INTERVAL 1 DAY"] if high else []
         return " AND ".join(bounds)
-    return f"{expression} IN ({', '.join(map(sql_string, values))})"
+    return f"{expression} IN {sql_list(values)}"
 
 
 @dataclass
@@ -94,18 +94,20 @@ class Data:
                 self.lake.spark.table(view).unpersist()
             self.lake.spark.catalog.dropTempView(view)
 
-    def rows(self, query: Query, wanted: Sequence[str] = ()) -> list[dict]:
-        """Up to :data:`MOST_ROWS` rows of a widget's query; grouped ones the newest, in the order of their columns."""
+    def rows(self, query: Query, wanted: Sequence[str] = ()) -> tuple[list[dict], bool]:
+        """Up to :data:`MOST_ROWS` rows of a widget's query, grouped ones the newest, in the order of their columns; and
+        whether there are more."""
         df = self.lake.spark.sql(query_sql(query, self.views[query.dataset], wanted))
         if not query.raw:
             times = [F.desc(f"`{name}`") for name, kind in df.dtypes if kind == "timestamp"]
             df = df.orderBy(*times, *[f"`{name}`" for name in df.columns])
-        found = rows(df, MOST_ROWS)
-        return found if query.raw else sorted(found, key=_nulls_first)
+        found = rows(df, MOST_ROWS + 1)
+        shown = found[:MOST_ROWS]
+        return shown if query.raw else sorted(shown, key=_nulls_first), len(found) > MOST_ROWS
 
     def choices(self, widget: Widget) -> list[str]:
         """Every value a filter offers, of all data sets it holds for."""
-        found = {str(value) for query in widget.queries for row in self.rows(query) for value in row.values()}
+        found = {str(value) for query in widget.queries for row in self.rows(query)[0] for value in row.values()}
         return sorted(found - {"None", ""})
 
 

@@ -86,12 +86,12 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
 
 def write(lake: Lake, dashboard: Dashboard, out: str) -> list[Path]:
     """Each page as a file that opens offline, everything shown; returns the files."""
-    pages = {Path(out) / f"{page.name}.html": page for page in dashboard.canvases()}
+    with closing(Data(lake, dashboard)) as data:
+        pages = {Path(out) / f"{page.name}.html": render(data, page, {}) for page in dashboard.canvases()}
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
-        with closing(Data(lake, dashboard)) as data:
-            for path, page in pages.items():
-                path.write_text(render(data, page, {}), encoding="utf-8")
+        for path, text in pages.items():
+            path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DeadletterError(f"cannot write the dashboard to {out}: {error.strerror}") from None
     return list(pages)

@@ -34,8 +34,7 @@ def _of_rows(df: DataFrame, suite: Suite, failed: list[Outcome]) -> dict[str, st
     if not failed:
         return {}
     firsts = [
-        F.first(F.when(F.expr(outcome.where), _shown(suite, outcome.rule)), ignorenulls=True).alias(outcome.rule.id)
-        for outcome in failed
+        F.min(F.when(F.expr(outcome.where), _shown(suite, outcome.rule))).alias(outcome.rule.id) for outcome in failed
     ]
     return df.agg(*firsts).first().asDict()
 
@@ -54,12 +53,16 @@ def _with_example(df: DataFrame, outcome: Outcome, examples: dict[str, str], fou
         return _with_duplicates(df, outcome)
     example = examples.get(rule.id) or ""
     if rule.id in found:
-        example = _json(found[rule.id].limit(1))
+        example = found[rule.id].agg(F.min(_as_json())).first()[0] or ""
     return replace(outcome, example=example[:LONGEST])
 
 
+def _as_json() -> Column:
+    return F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+
+
 def _json(rows: DataFrame) -> str:
-    row = rows.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")).first()
+    row = rows.select(_as_json().alias("row")).first()
     return row["row"] if row else ""
 
 

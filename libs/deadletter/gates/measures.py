@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 
 from deadletter.gates.catalogue import NUMBER, in_family
 from deadletter.gates.outcomes import Outcome
-from deadletter.gates.sql import between, literal, name
+from deadletter.gates.rows import in_set
+from deadletter.gates.sql import between, name
 from deadletter.gates.suites import Rule, Suite
 
 AGGREGATES = {
@@ -30,7 +31,7 @@ def figure(rule: Rule) -> str:
 
 
 def _known(rule: Rule, column: str) -> str:
-    return f"{column} IN ({', '.join(map(literal, rule.kwargs['value_set']))})" if "value_set" in rule.kwargs else ""
+    return in_set(column, rule.kwargs) if "value_set" in rule.kwargs else ""
 
 
 def holds(rule: Rule, suite: Suite) -> str:

@@ -21,7 +21,8 @@ Kwargs = Mapping[str, Any]
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 
 
-def _in_set(column: str, kwargs: Kwargs) -> str:
+def in_set(column: str, kwargs: Kwargs) -> str:
+    """SQL that is true for the values of a rule's ``value_set``."""
     return f"{column} IN ({', '.join(map(literal, kwargs['value_set']))})"
 
 
@@ -54,15 +55,15 @@ def _length(column: str, kwargs: Kwargs) -> str:
 SINGLE: dict[str, Callable[[str, Kwargs], str]] = {
     "expect_column_values_to_not_be_null": lambda column, kwargs: f"{column} IS NOT NULL",
     "expect_column_values_to_be_null": lambda column, kwargs: f"{column} IS NULL",
-    "expect_column_values_to_be_in_set": _in_set,
-    "expect_column_distinct_values_to_be_in_set": _in_set,
-    "expect_column_values_to_not_be_in_set": lambda column, kwargs: f"NOT ({_in_set(column, kwargs)})",
-    "expect_column_values_to_be_between": lambda column, kwargs: between(column, kwargs),
+    "expect_column_values_to_be_in_set": in_set,
+    "expect_column_distinct_values_to_be_in_set": in_set,
+    "expect_column_values_to_not_be_in_set": lambda column, kwargs: f"NOT ({in_set(column, kwargs)})",
+    "expect_column_values_to_be_between": between,
     "expect_column_values_to_match_regex": _regex,
     "expect_column_values_to_not_match_regex": lambda column, kwargs: f"NOT ({_regex(column, kwargs)})",
     "expect_column_values_to_match_regex_list": _regexes,
     "expect_column_values_to_not_match_regex_list": _no_regexes,
-    "expect_column_value_lengths_to_be_between": lambda column, kwargs: _length(column, kwargs),
+    "expect_column_value_lengths_to_be_between": _length,
     "expect_column_value_lengths_to_equal": lambda column, kwargs: f"length({column}) = {int(kwargs['value'])}",
 }
 """Rules on one column: the condition a good row meets, as SQL. Distinct values are judged row by row too."""
@@ -73,7 +74,7 @@ def _greater(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
     return f"{a} >= {b} OR {a} <=> {b}" if kwargs.get("or_equal") else f"{a} > {b}"
 
 
-def _pair_in_set(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
+def _pairin_set(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
     a, b = columns
     pairs = kwargs["value_pairs_set"]
     return " OR ".join(f"({a} <=> {literal(left)} AND {b} <=> {literal(right)})" for left, right in pairs)
@@ -99,7 +100,7 @@ def _sum(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
 SEVERAL: dict[str, Callable[[list[str], Kwargs, list[str]], str]] = {
     "expect_column_pair_values_a_to_be_greater_than_b": _greater,
     "expect_column_pair_values_to_be_equal": _all_equal,
-    "expect_column_pair_values_to_be_in_set": _pair_in_set,
+    "expect_column_pair_values_to_be_in_set": _pairin_set,
     "expect_multicolumn_sum_to_equal": _sum,
     "expect_multicolumn_values_to_be_equal": _all_equal,
     "expect_select_column_values_to_be_unique_within_record": _all_different,

@@ -9,19 +9,20 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.dead_letters import ways
-from deadletter.gold.facts import SilverFacts, counted_deliveries, last_error
+from deadletter.gold.facts import SilverFacts, counted_deliveries, last_count, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
+from deadletter.gold.rabbitmq import work_queues
 from deadletter.gold.status import message_status, with_resets
-from deadletter.patterns.deviation import ALIKE
+from deadletter.patterns.deviation import tells_a_fault
 from deadletter.patterns.linking import with_signature
-from deadletter.patterns.masks import MASKS, Mask
+from deadletter.patterns.masks import Mask
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, counting_classic, since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
-from deadletter.staging import Stage, as_it_is
+from deadletter.staging import Stage
 from deadletter.tables import QUEUE, QUEUE_KEY
 
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
@@ -42,9 +43,7 @@ def counts_as_done() -> Column:
     return (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
 
 
-def suspects(
-    candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS, stage: Stage = as_it_is
-) -> DataFrame:
+def suspects(candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask], stage: Stage) -> DataFrame:
     """Rows of ``control.suspects``: messages of :func:`receivable` that have at most one delivery left, or an error, or
     a ``payload`` unlike healthy ones.
 
@@ -74,7 +73,7 @@ def _risk() -> Column:
 
 
 def _deviates() -> Column:
-    return ~F.col("deviation_key").isin(*ALIKE)
+    return tells_a_fault(F.col("deviation_key"))
 
 
 def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
@@ -122,7 +121,7 @@ def _claim_count(policy: Column, facts: SilverFacts) -> Column:
         since = since_return(F.col("deliveries"), F.col("deaths"))
         remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
         claims = claims.when((F.col("system") == "rabbitmq") & counting_classic(policy), remembered)
-    told = F.try_element_at("deliveries", F.lit(-1))["broker_count"]  # a broker that forgot some counts from there
+    told = last_count(F.col("deliveries"))  # a broker that forgot some counts from there
     claims = claims.when(F.col("system") == "pulsar", F.try_add(told, F.lit(1)))
     return F.coalesce(claims, counted_deliveries())
 
@@ -130,7 +129,8 @@ def _claim_count(policy: Column, facts: SilverFacts) -> Column:
 def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """``system, tenant, queue`` of every queue that a policy names for dead letters at ``as_of``, or where some are.
 
-    Of two queues that send to each other neither is one: there a message waits for its next try, and comes back.
+    Of two queues that send to each other neither is one: there a message waits for its next try, and comes back. Nor is
+    a RabbitMQ work queue, to which a delay queue sends.
     """
     target = policy_at(F.col("policies"), F.lit(facts.as_of))["dead_letter_queue"]
     named = facts.policies.select(*QUEUE, target.alias("dead_letter_queue"))
@@ -149,7 +149,8 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         F.col("queue").alias("_from"),
     )
     waiting_rooms = there.join(back, there.columns, "left_semi").select(*QUEUE)
-    return there.select(*QUEUE).distinct().join(waiting_rooms.distinct(), list(QUEUE), "left_anti")
+    others = waiting_rooms.unionByName(work_queues(facts)).distinct()
+    return there.select(*QUEUE).distinct().join(others, list(QUEUE), "left_anti")
 
 
 def _with_pattern(suspected: DataFrame, named: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
-from deadletter.patterns.deviation import ALIKE, HEALTHY
+from deadletter.patterns.deviation import HEALTHY, tells_a_fault
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 MOST_NAMED = 10
@@ -27,7 +27,7 @@ def collateral(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     without any connection: the share of the queue's claims with poison, to the power of the claims.
     """
     healthy = (F.col("deviation_key") == HEALTHY) & F.col("error").isNull()
-    faulty = ~F.col("deviation_key").isin(*ALIKE) | F.col("error").isNotNull()
+    faulty = tells_a_fault(F.col("deviation_key")) | F.col("error").isNotNull()
     told = dead.select(*MESSAGE_KEY, "dead_lettered_at", "pattern_id", healthy.alias("healthy"), faulty.alias("faulty"))
     claimed = _claimed(facts, told)
     claim = ["system", "tenant", "queue", "claim_id"]

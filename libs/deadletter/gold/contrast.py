@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.gold.profile import EACH_HAS_ONE
 from deadletter.gold.traits import PEOPLE
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
@@ -16,6 +15,8 @@ HOURS = 48
 """Hours with deaths that a trend has, the latest ones."""
 MOST = 10
 """Differences and concentrations that are kept of a pattern."""
+EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
+"""What ``control.queue_profile`` counts once for each healthy payload."""
 LEAST, LIFT, SIGMAS = 3, 1.5, 3
 """A value is told where it has so many times more members than expected, and more by so many members and so many
 standard deviations of a Poisson count: lift alone makes noise look like news."""

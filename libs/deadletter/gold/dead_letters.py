@@ -12,12 +12,13 @@ from deadletter import RULES_VERSION, tables
 from deadletter.columns import looked_up
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.facts import SilverFacts, last_error
+from deadletter.gold.lying import with_removal
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.traits import with_traits
 from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
-from deadletter.rules.pulsar import own, tenant_of
+from deadletter.rules.pulsar import own
 from deadletter.staging import Stage, as_it_is
 
 _MESSAGE = ("system", "tenant", "message_id")
@@ -73,12 +74,6 @@ def dead_letters(died: DataFrame, found: DataFrame) -> DataFrame:
     return with_traits(with_payload(here, found).withColumn("payload", F.coalesce("kept", "payload")))
 
 
-def lying(dead: DataFrame) -> DataFrame:
-    """Rows of ``gold.dead_letters`` by the queue where they went: ``tenant`` and ``queue`` are its."""
-    there = {"tenant": F.expr(tenant_of("dead_letter_queue")), "queue": F.col("dead_letter_queue")}
-    return dead.where("dead_letter_queue IS NOT NULL").withColumns(there)
-
-
 def ways(named: DataFrame, dead: DataFrame) -> DataFrame:
     """``system, tenant, queue, dead_letter_queue`` of each queue and dead letter queue that go together: a policy
     ``named`` both, or dead letters of the one lie in the other; ``dead`` are rows of ``gold.dead_letters``."""
@@ -102,14 +97,15 @@ def all_deaths(
         "rabbitmq": (partial(rabbitmq.deaths, facts, stage), {}),
         "pulsar": (partial(pulsar.deaths, facts), {"evidence": "observed"}),
     }
-    dead = reduce(
-        DataFrame.unionByName,
-        together(
-            lambda system=system, deaths=deaths, constants=constants: stage(_complete(deaths(), system, **constants))
-            for system, (deaths, constants) in brokers.items()
-            if system in (systems or brokers)
-        ),
-    )
+
+    def of_broker(system: str) -> DataFrame:
+        deaths, constants = brokers[system]
+        dead = stage(_complete(deaths(), system, **constants))
+        removable = system != "zaqar" and facts.has_acknowledgements
+        return stage(with_removal(dead, facts.state)) if removable else dead
+
+    each = together(partial(of_broker, system) for system in brokers if system in (systems or brokers))
+    dead = reduce(DataFrame.unionByName, each)
     return dead.withColumn("cause", F.coalesce("cause", cause(F.col("reason"))))
 
 

@@ -188,15 +188,16 @@ def _delivered_over_limit() -> Column:
 
 
 def _unsupported(facts: SilverFacts) -> DataFrame:
-    """Zaqar queues whose dead letter queue is unknown, has a dead letter queue of its own (change 1), or is in
-    another pool (change 2)."""
+    """Zaqar queues whose dead letter queue is unknown or deleted, has a dead letter queue of its own (change 1), or is
+    in another pool (change 2)."""
     queues = facts.policies.where("system = 'zaqar'").select(
         *QUEUE_KEY,
         F.try_element_at(F.filter("policies", rules.counts_claims), F.lit(-1)).alias("policy"),
         F.try_element_at(F.filter("policies", lambda p: p["ignored_limit"].isNotNull()), F.lit(-1)).alias("foreign"),
+        F.try_element_at("policies", F.lit(-1))["kind"].alias("last"),
     )
     foreign = queues.where("foreign IS NOT NULL").select(*QUEUE_KEY, F.col("foreign").alias("policy"))
-    targets = queues.select(
+    targets = queues.where("last != 'deleted'").select(
         F.col("tenant").alias("target_tenant"),
         F.col("queue").alias("target"),
         F.col("policy.dead_letter_queue").alias("target_of_target"),

@@ -64,6 +64,12 @@ class SilverFacts:
         return not self.policies.where((F.col("system") == "zaqar") & purges).isEmpty()
 
     @cached_property
+    def has_acknowledgements(self) -> bool:
+        """Whether anybody acknowledged a RabbitMQ or Pulsar message, as far as events tell: else no dead letter of
+        theirs was removed."""
+        return not self.state.where("system IN ('rabbitmq', 'pulsar') AND settled IS NOT NULL").isEmpty()
+
+    @cached_property
     def purged(self) -> dict[str, DataFrame]:
         """What Zaqar's purges removed, by the name of the store's habits, once :func:`deadletter.gold.zaqar.deaths`
         found it: to find it is to replay it all."""
@@ -90,8 +96,12 @@ def until(
     kept |= {name: _where_touched(name, _kept_in(name, limit)) for name in ("deliveries", "failures", "deaths")}
     kept_state = state.withColumns(kept).where((F.col("seen") <= limit) | (F.size("deaths") > 0)).drop("touched")
     kept_claims = claims.withColumns(
-        {"claimed": _kept(F.col("claimed"), limit), "renewals": _kept_in("renewals", limit)}
-    ).withColumn("released", _kept(F.col("released"), limit))
+        {
+            "claimed": _kept(F.col("claimed"), limit),
+            "renewals": _kept_in("renewals", limit),
+            "released": _kept(F.col("released"), limit),
+        }
+    )
     return SilverFacts(
         kept_state,
         kept_claims,
@@ -127,10 +137,17 @@ def counted_deliveries() -> Column:
     in_rabbitmq = F.col("system") == "rabbitmq"
     came_back = in_rabbitmq & (F.size("deaths") > 0)
     since = F.when(came_back, since_return(F.col("deliveries"), F.col("deaths"))).otherwise(F.col("deliveries"))
-    told = F.try_add(F.try_element_at("deliveries", F.lit(-1))["broker_count"], F.lit(1))  # of those before it
+    told = F.try_add(last_count(F.col("deliveries")), F.lit(1))  # of those before it
     # the last one at least: a message that is sent anew without its header does not show what it came back from
     seen = F.greatest(F.size(since), F.least(F.size("deliveries"), F.lit(1))).cast("bigint")
     return F.when(in_rabbitmq, F.coalesce(told, seen)).otherwise(F.greatest(seen, told))
+
+
+def last_count(deliveries: Column) -> Column:
+    """The broker's count at the last delivery, the highest of those at the same time: not every clock tells these
+    apart."""
+    counts = F.transform(deliveries, lambda d: F.struct(d["time"].alias("time"), d["broker_count"].alias("count")))
+    return F.array_max(counts)["count"]
 
 
 def last_error(failures: Column) -> Column:

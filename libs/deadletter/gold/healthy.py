@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.lying import lying
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.profile import said
 from deadletter.staging import Stage

@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.columns import looked_up
 from deadletter.gold.contrast import concentrated_in, differences, examples, hourly, trend
-from deadletter.gold.decisions import NONE, Decisions
+from deadletter.gold.decisions import Decisions
 from deadletter.gold.identity import ORDER, SAID_BY, identified
 from deadletter.parallel import together
 from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks
-from deadletter.patterns.masks import MASKS, Mask
-from deadletter.staging import Stage, as_it_is
+from deadletter.patterns.masks import Mask
+from deadletter.staging import Stage
 from deadletter.tables import MESSAGE_KEY, QUEUE
 
 TOLD_BY = (*MESSAGE_KEY, "pattern_id", "dead_lettered_at", "payload", "deviation", "traits")
@@ -30,7 +30,7 @@ NEW_FOR = timedelta(hours=24)
 """A pattern first seen less than this before ``as_of`` is new."""
 
 
-def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask] = MASKS) -> DataFrame:
+def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask]) -> DataFrame:
     """Messages with a ``payload``, and how it differs from the healthy ones of the queue: ``deviation_key`` and
     ``deviation`` (sentences). ``profiles`` say what is usual, see :func:`deadletter.gold.profile.usual`.
     """
@@ -68,10 +68,9 @@ def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: 
     )
 
 
-def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions = NONE) -> DataFrame:
-    """Add ``status`` and ``muted`` as people decided until ``as_of``; reads ``first_seen`` and ``last_seen``."""
-    resolved = {name: at for name, at in decisions.resolved.items() if at <= as_of}
-    resolved_at = looked_up(resolved, F.col("pattern_id")).cast("timestamp")  # no decision: a null of no type
+def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions) -> DataFrame:
+    """Add ``status`` and ``muted`` by the ``decisions`` until ``as_of``; reads ``first_seen`` and ``last_seen``."""
+    resolved_at = looked_up(decisions.resolved, F.col("pattern_id")).cast("timestamp")  # no decision: a null of no type
     return patterns.withColumns(
         {
             "status": status(F.col("first_seen"), F.col("last_seen"), as_of, resolved_at),
@@ -85,9 +84,9 @@ def poison_patterns(
     dead: DataFrame,
     profiles: DataFrame,
     as_of: datetime,
-    decisions: Decisions = NONE,
-    masks: Sequence[Mask] = MASKS,
-    stage: Stage = as_it_is,
+    decisions: Decisions,
+    masks: Sequence[Mask],
+    stage: Stage,
 ) -> DataFrame:
     """Rows of ``gold.poison_patterns``.
 
@@ -117,5 +116,10 @@ def poison_patterns(
         name: F.coalesce(name, F.array().cast(tables.POISON_PATTERNS.type_of(name)))
         for name in ("differences", "concentrated_in", "trend")
     }
-    masked = whole.withColumns(empty | {"example_payload": mask(F.col("example_payload"), private_masks(masks))})
+    private = private_masks(masks)
+    whole = whole.withColumns(empty).withColumn(
+        "concentrated_in",
+        F.transform("concentrated_in", lambda one: one.withField("value", mask(one["value"], private))),
+    )
+    masked = whole.withColumn("example_payload", mask(F.col("example_payload"), private))
     return judged(masked, as_of, decisions).select(*tables.POISON_PATTERNS.column_names)

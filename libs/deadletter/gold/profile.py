@@ -12,9 +12,6 @@ from deadletter.patterns.profile import facts as payload_facts
 from deadletter.patterns.profile import parts, profile_of
 from deadletter.tables import QUEUE, QUEUE_KEY
 
-EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
-"""What ``control.queue_profile`` counts once for each healthy payload."""
-
 
 def queue_profile(facts: SilverFacts, healthy: DataFrame) -> DataFrame:
     """Rows of ``control.queue_profile``: what the payloads of ``healthy`` messages say (rows of
@@ -35,18 +32,10 @@ def said(payload: Column) -> Column:
     return F.when(payload.isNotNull(), told).otherwise(F.array().cast(tables.SAID))
 
 
-def usual(own: DataFrame, profiles: DataFrame) -> DataFrame:
-    """What is usual in each queue of ``own`` and in all of ``profiles``, rows of ``control.queue_profile`` both; see
+def usual(profiles: DataFrame) -> DataFrame:
+    """What is usual in each queue of ``profiles``, rows of ``control.queue_profile``; see
     :func:`deadletter.patterns.profile.profile_of`."""
-    in_all = profile_of(_counted(profiles))
-    here = profile_of(_counted(own), QUEUE).where("NOT everywhere")
-    return here.unionByName(in_all, allowMissingColumns=True)
-
-
-def everywhere(yardstick: DataFrame) -> DataFrame:
-    """What messages are compared with whose queue has too few healthy ones: of :func:`usual` the row for all queues,
-    if there is one, without the number of messages."""
-    return yardstick.where("everywhere").select("usual", "required", "vocabularies", "longest")
+    return profile_of(_counted(profiles), QUEUE)
 
 
 def _counted(profiles: DataFrame) -> DataFrame:

@@ -1,4 +1,5 @@
-"""RabbitMQ's dead letters: as ``x-death`` tells them, and as a classic queue's limit implies them."""
+"""RabbitMQ's dead letters: as ``x-death`` tells them, and as a consumer's reject or a classic queue's limit implies
+them."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
-from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.policy import emptied_after, policy_at, targets
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
-from deadletter.tables import QUEUE_KEY
+from deadletter.tables import QUEUE, QUEUE_KEY
 
+_MAY_PASS = "evidence = 'observed' AND reason = 'expired'"
 _SECOND = "INTERVAL 1 SECOND"
 """``x-death`` has whole seconds: what happens in a death's own second may be before it."""
 
@@ -19,38 +21,41 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
     """Rows of ``tenant, queue, message_id, dead_letter_queue, reason, cause, claim_count, max_deliveries, posted_at,
     dead_lettered_at, evidence, event_id``: every message whose latest death its queue's own deliveries do not undo.
 
-    The broker's word comes first; where there is none, the death that :func:`over_limit` implies. ``cause`` is null
-    where the reason says it. ``stage`` keeps what is asked several times.
+    The broker's word comes first, then a consumer's that it rejected the message; where there is none, the death that
+    :func:`over_limit` implies. ``cause`` is null where the reason says it. ``stage`` keeps what is asked several times.
     """
-    return _by_broker_or_limit(facts, stage) if facts.counts_in_classic_queues else _by_broker(facts)
+    found = _by_broker_or_limit(facts, stage) if facts.counts_in_classic_queues else _by_broker(facts)
+    found = stage(_not_waiting(found, facts.policies))
+    # nothing is asked of all messages where nothing can have been delayed
+    return found if found.where(_MAY_PASS).isEmpty() else _not_passing(found, facts)
 
 
 def _by_broker(facts: SilverFacts) -> DataFrame:
-    state = _with_observed(_told_dead(facts)).withColumn("death", _told("observed"))
+    state = _with_told(_told_dead(facts)).withColumn("death", _told())
     return _rows(state, F.lit(None).cast("string"), counted_deliveries())
 
 
 def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
-    state = _with_observed(_judged_by_limit(facts))
+    state = _with_told(_judged_by_limit(facts))
     # a filter on a death that is implied would imply it once more
-    state = state.withColumn("death", F.coalesce(_told("observed"), _implied()))
+    state = state.withColumn("death", F.coalesce(_told(), _implied()))
     # deliveries are counted afterwards, of the dead alone
     kept = ("system", "tenant", "queue", "message_id", "posted", "deliveries", "deaths", "policies", "steps", "death")
     state = stage(state.select(*kept))
-    observed = F.col("death.evidence") == "observed"
-    cause = F.when(~observed | killed_by_limit(), "delivery_limit")
+    implied = (F.col("death.evidence") == "derived") & (F.col("death.reason") == "expired")
+    cause = F.when(implied | killed_by_limit(), "delivery_limit")
     # the broker may have counted deliveries that were before the first event
     told = count_at(F.col("steps"), F.col("death.time"))
     counted = counted_deliveries()
-    count = F.when(observed, counted).otherwise(F.greatest(counted, told))
+    count = F.when(implied, F.greatest(counted, told)).otherwise(counted)
     return _rows(state, cause, count)
 
 
-def _with_observed(state: DataFrame) -> DataFrame:
-    """Add ``observed``, the death that the broker tells. A column of its own: what is used several times would else be
-    computed as often."""
+def _with_told(state: DataFrame) -> DataFrame:
+    """Add ``told``, the death that the broker or a consumer tells. A column of its own: what is used several times
+    would else be computed as often."""
     state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
-    return state.withColumn("observed", latest_death(F.col("deaths"), F.col("deliveries")))
+    return state.withColumn("told", latest_death(F.col("deaths"), F.col("deliveries")))
 
 
 def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
@@ -74,14 +79,46 @@ def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
     )
 
 
+def _not_waiting(found: DataFrame, policies: DataFrame) -> DataFrame:
+    """The :func:`deaths` without what a consumer rejected into a retry queue: its TTL sends it back to its next try."""
+    timed = F.filter("policies", lambda p: p["default_ttl"].isNotNull())
+    back = policies.where("system = 'rabbitmq'").select(
+        "tenant", F.col("queue").alias("dead_letter_queue"), F.explode(targets(timed)).alias("queue")
+    )
+    back = back.distinct().withColumn("back", F.lit(True))
+    marked = found.join(back, ["tenant", "dead_letter_queue", "queue"], "left")
+    waits = F.expr("back AND evidence = 'derived' AND reason = 'rejected'")
+    return marked.where(~F.coalesce(waits, F.lit(False))).select(*found.columns)
+
+
+def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
+    """The :func:`deaths` without what was delayed: it lay in a queue from which nothing was ever delivered until its
+    TTL was over, and went to a work queue."""
+    queues = facts.state.where("system = 'rabbitmq'").groupBy("tenant", "queue")
+    delivering = queues.agg(F.bool_or(F.size("deliveries") > 0).alias("delivers"))
+    work = work_queues(facts).select("tenant", F.col("queue").alias("dead_letter_queue"), F.lit(True).alias("works"))
+    marked = found.join(delivering, ["tenant", "queue"], "left").join(work, ["tenant", "dead_letter_queue"], "left")
+    passed = F.expr(f"works AND NOT delivers AND {_MAY_PASS}")
+    return marked.where(~F.coalesce(passed, F.lit(False))).select(*found.columns)
+
+
+def work_queues(facts: SilverFacts) -> DataFrame:
+    """``system, tenant, queue`` of the queues to which messages were posted and that send dead letters on: a dead
+    letter queue has hardly both."""
+    leads_on = F.exists("policies", lambda p: p["dead_letter_queue"].isNotNull())
+    named = facts.policies.where(leads_on).select(*QUEUE)
+    posted = facts.state.where("system = 'rabbitmq' AND posted IS NOT NULL").select(*QUEUE).distinct()
+    return posted.join(named, list(QUEUE), "left_semi")
+
+
 def _told_dead(facts: SilverFacts) -> DataFrame:
-    """The messages that the broker ever said were dead, with their queues' ``policies``."""
+    """The messages that the broker or a consumer ever said were dead, with their queues' ``policies``."""
     state = facts.state.where("system = 'rabbitmq' AND size(deaths) > 0")
     return state.join(facts.policies, list(QUEUE_KEY), "left")
 
 
 def _judged_by_limit(facts: SilverFacts) -> DataFrame:
-    """The messages that a classic queue's limit may have killed, or the broker says are dead: with their queues'
+    """The messages that a classic queue's limit may have killed, or that somebody says are dead: with their queues'
     ``policies``, the ``steps`` of the broker's count, and ``over``, see :func:`over_limit`."""
     limits = F.transform("policies", lambda p: p["max_deliveries"])
     queues = facts.policies.withColumn("lowest", F.array_min(limits))
@@ -94,7 +131,7 @@ def _judged_by_limit(facts: SilverFacts) -> DataFrame:
 
 
 def _may_die(lowest: Column) -> Column:
-    """Whether the broker says it is dead, or it was requeued and its count can be above ``lowest``, a limit that is
+    """Whether somebody says it is dead, or it was requeued and its count can be above ``lowest``, a limit that is
     not above any that the queue ever had: most messages need no closer look."""
     often = F.coalesce(F.size("deliveries") > lowest, F.lit(False))
     # compiled, as `exists` would not be
@@ -102,10 +139,17 @@ def _may_die(lowest: Column) -> Column:
     return (F.size("deaths") > 0) | ((F.size("failures") > 0) & (often | counted))
 
 
-def _told(death: str) -> Column:
-    names = ("time", "event_id", "reason", "dead_letter_queue")
-    told = F.struct(*[F.col(f"{death}.{name}").alias(name) for name in names], F.lit("observed").alias("evidence"))
-    return F.when(F.col(death).isNotNull(), told)
+def _told() -> Column:
+    """The death that is ``told``. Of a consumer's reject the event tells a failure, too; it goes where the queue's
+    policy sends it, which nobody saw yet."""
+    rejected = F.array_contains(F.col("failures")["event_id"], F.col("told.event_id"))
+    target = policy_at(F.col("policies"), F.col("told.time"))["dead_letter_queue"]
+    death = F.struct(
+        *[F.col(f"told.{name}").alias(name) for name in ("time", "event_id", "reason")],
+        F.when(rejected, target).otherwise(F.col("told.dead_letter_queue")).alias("dead_letter_queue"),
+        F.when(rejected, "derived").otherwise("observed").alias("evidence"),
+    )
+    return F.when(F.col("told").isNotNull(), death)
 
 
 def _implied() -> Column:
@@ -121,7 +165,8 @@ def _implied() -> Column:
 
 
 def latest_death(deaths: Column, deliveries: Column) -> Column:
-    """The latest death that no later delivery from the message's own queue undoes; null where each is undone.
+    """The latest death that no later delivery from the message's own queue undoes; null where each is undone. Of the
+    events that tell of it the first says where it went: from there somebody may have moved it on.
 
     ``x-death`` has one entry a queue and reason: its count grows with each death, its time stays that of the
     first. A delivery from the queue that shows a count says that the message came back from that many deaths.
@@ -135,7 +180,13 @@ def latest_death(deaths: Column, deliveries: Column) -> Column:
 
     standing = F.filter(deaths, lambda death: ~mine(death) & ~undone(death))
     ranked = F.transform(
-        standing, lambda d: F.struct(d["dead_letter_queue"].isNotNull().alias("newest"), d["time"], d.alias("death"))
+        standing,
+        lambda d: F.struct(
+            d["dead_letter_queue"].isNotNull().alias("newest"),
+            d["time"],
+            (-F.unix_micros(d["told"])).alias("first"),
+            d.alias("death"),
+        ),
     )
     return F.array_max(ranked)["death"]
 

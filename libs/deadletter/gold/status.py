@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.dead_letters import lying
 from deadletter.gold.facts import SilverFacts
+from deadletter.gold.lying import lying
 from deadletter.gold.zaqar import purged
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, last_sign, policy_at
@@ -24,8 +24,8 @@ def message_status(
 
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
     ``delay_until`` is the post's time plus the delay in force, ``claimed_until`` when the latest claim of a Zaqar
-    message ends unless it was released, ``expires_at`` when a store of these ``habits`` no longer shows it. All are
-    null where nothing tells them.
+    message ends unless it was released, ``expires_at`` when a store of these ``habits`` no longer shows it, or when a
+    RabbitMQ queue's TTL is over for a message that lies in it. All are null where nothing tells them.
     """
     rows = facts.state if chosen is None else chosen
     steps = claim_steps(F.col("claimed"), F.col("renewals"), F.col("released"))
@@ -203,16 +203,24 @@ def _delay_until() -> Column:
 def _expires_at(habits: Habits) -> Column:
     life = F.col("life")
     shown = F.least(life["expires"], life["vanishes"]) if habits.lifetime_restarts else life["expires"]
-    return F.when((F.col("system") == "zaqar") & F.col("posted").isNotNull(), F.timestamp_micros(shown))
+    posted = F.col("posted").isNotNull()
+    zaqar = F.when((F.col("system") == "zaqar") & posted, F.timestamp_micros(shown))
+    # what came back from a death has lain there for a shorter time, and its own TTL ends only where it comes first
+    lies = (F.col("system") == "rabbitmq") & posted & (F.size("deaths") == 0) & ~_held()
+    return zaqar.when(lies, F.col("posted.time") + F.make_dt_interval(secs=F.col("policy.default_ttl")))
+
+
+def _held() -> Column:
+    """Whether a consumer has the message, as far as anybody wrote down what became of its last delivery."""
+    last_failure = F.try_element_at("failures", F.lit(-1))["time"]
+    last_delivery = F.try_element_at("deliveries", F.lit(-1))["time"]
+    return (F.size("deliveries") > 0) & F.coalesce(last_failure < last_delivery, F.lit(True))
 
 
 def _status(now: Column) -> Column:
     """The first of the statuses whose test holds, in the order in which they are tried."""
     delivered = F.size("deliveries") > 0
     running = F.col("claimed_until") > now
-    last_failure = F.try_element_at("failures", F.lit(-1))["time"]
-    last_delivery = F.try_element_at("deliveries", F.lit(-1))["time"]
-    held = delivered & F.coalesce(last_failure < last_delivery, F.lit(True))
     expired = F.coalesce(F.col("expires_at") <= now, F.lit(False))
     sign = last_sign(F.coalesce("posted.time", "seen"), F.col("deliveries"))
     emptied = emptied_after(F.col("policies"), sign, purges=F.col("system") != "zaqar")
@@ -224,8 +232,8 @@ def _status(now: Column) -> Column:
         "expired": expired & delivered,
         "expired_unseen": expired,
         "delayed": (F.col("delay_until") > now) & ~delivered,
-        "claimed": running | ((F.col("system") == "pulsar") & held),
-        "outcome_unknown": (F.col("system") == "rabbitmq") & held,
+        "claimed": running | ((F.col("system") == "pulsar") & _held()),
+        "outcome_unknown": (F.col("system") == "rabbitmq") & _held(),
         "available": F.lit(True),
     }
     return F.coalesce(*[F.when(test, F.lit(status)) for status, test in tests.items()])

@@ -28,8 +28,16 @@ def with_traits(dead: DataFrame) -> DataFrame:
 
 
 def last_consumer(deliveries: Column) -> Column:
-    """Who received a message last."""
-    return F.try_element_at(deliveries, F.lit(-1))["consumer"]
+    """Who received a message last: of a RabbitMQ connection, which names both ends and a channel, the consumer's host,
+    as a consumer has many connections.
+
+    >>> rows = [("10.0.2.66:50660 -> 10.0.0.5:5672 (1)",), ("[fd00::1]:50660 -> [fd00::5]:5672 (1)",), ("worker-1",)]
+    >>> df = spark.createDataFrame(rows, "consumer string").select(F.array(F.struct("consumer")).alias("deliveries"))
+    >>> [row[0] for row in df.select(last_consumer(F.col("deliveries"))).collect()]
+    ['10.0.2.66', '[fd00::1]', 'worker-1']
+    """
+    consumer = F.try_element_at(deliveries, F.lit(-1))["consumer"]
+    return F.regexp_replace(consumer, r"^(\S+):[0-9]+ -> \S+:[0-9]+ \([0-9]+\)$", "$1")
 
 
 def people(consumer: Column, producer: Column) -> Column:

@@ -30,7 +30,7 @@ def deaths(
     """Rows of ``tenant, queue, message_id, dead_letter_queue, claim_count, max_deliveries, posted_at,
     dead_lettered_at, expires_at, removed_at, event_id``: every message that a claim attempt moved.
 
-    ``stage`` computes what is read several times once.
+    ``stage`` computes what is read several times once. What purges removed is kept in ``facts.purged`` on the way.
     """
     moved, lives = _replayed(facts, replayed_queues(facts.policies), habits, stage)
     if facts.has_zaqar_purges:

@@ -24,7 +24,6 @@ FIELDS = {
         "subscription",
         "consumer",
         "producer",
-        "payload",
         "properties",
         "error",
         "redelivery_count",
@@ -121,7 +120,7 @@ def parse(bronze: DataFrame) -> DataFrame:
         }
     )
     events = events.withColumns({"retried": F.expr(_RETRIED), "silent": F.expr(_SILENT)})
-    return events.withColumns({"reasons": reasons(RULES), "facts": F.expr(_facts())}).drop("payload")
+    return events.withColumns({"reasons": reasons(RULES), "facts": F.expr(_facts())})
 
 
 _ORIGIN_ID = "coalesce(property_map['ORIGIN_MESSAGE_ID'], property_map['ORIGIN_MESSAGE_IDY_TIME'])"

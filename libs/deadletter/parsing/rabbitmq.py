@@ -1,7 +1,8 @@
 """RabbitMQ: the firehose (``amq.rabbitmq.trace``), the event exchange (``amq.rabbitmq.event``), consumers' records.
 
 The firehose tells every publish and every delivery, never an acknowledgement: only what a consumer wrote down does.
-A dead letter shows in the ``x-death`` header of a delivery from the queue it went to.
+A dead letter shows in the ``x-death`` header of a delivery from the queue it went to, or in a consumer's record of a
+reject.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 from deadletter.regexes import unreadable
-from deadletter.rules.rabbitmq import COUNTER_KINDS, EVERY, SHARED_KINDS
+from deadletter.rules.rabbitmq import COUNTER_KINDS, SHARED_KINDS
 from deadletter.sqltext import sql_list
 
 SYSTEM = "rabbitmq"
@@ -35,6 +36,7 @@ KINDS = {
     "deliver": "surface = 'firehose' AND startswith(routing_key, 'deliver.')",
     "ack": "surface = 'consumer' AND startswith(routing_key, 'ack.')",
     "requeue": "surface = 'consumer' AND startswith(routing_key, 'requeue.')",
+    "reject": "surface = 'consumer' AND startswith(routing_key, 'reject.')",
     "declare": "surface = 'event_exchange' AND routing_key = 'queue.created'",
     "delete_queue": "surface = 'event_exchange' AND routing_key = 'queue.deleted'",
     "policy": "surface = 'event_exchange' AND routing_key = 'policy.set'",
@@ -49,14 +51,19 @@ KINDS = {
     "mirror_promoted": "surface = 'event_exchange' AND routing_key = 'queue.mirror.promoted'",
     "recovered": "surface = 'event_exchange' AND routing_key = 'queue.recovered'",
 }
-OF_MESSAGE = ("deliver", "ack", "requeue")
+OF_MESSAGE = ("deliver", "ack", "requeue", "reject")
 OF_QUEUE = ("declare", "delete_queue", *COUNTER_KINDS)
 POLICY_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared")
 
 BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|CC|BCC"
 """Headers that the broker adds or takes away: no part of the message that stays the same on its way."""
 
-_LIST_OR_OBJECT = r"r'^[\[{]'"
+
+def _terms_or_object(told: str) -> str:
+    """SQL for whether names and values read: an object's, or a list's of terms such as ``{<<"x">>,signedint,3}``."""
+    terms = f"from_json({told}, 'array<string>')"
+    return f"startswith({told}, '{{') OR coalesce(forall({terms}, a -> a RLIKE r'^[{{]<<.*>>,.*[}}]$'), false)"
+
 
 # RabbitMQ's are Perl's: a named group (?P<name>...) or a brace that repeats nothing is no pattern here
 FOREIGN = "foreign_pattern: the policy's pattern is no regular expression of Java's"
@@ -68,9 +75,10 @@ RULES = ENVELOPE_RULES | {
         "readable AND NOT coalesce(surface IN ('firehose', 'event_exchange', 'consumer'), false)"
     ),
     "no_routing_key: routing_key is missing": "readable AND routing_key IS NULL",
-    "unknown_routing_key: the firehose's keys begin with publish. or deliver., a consumer's with ack. or requeue.": (
+    "unknown_routing_key: the firehose's keys begin with publish. or deliver., a consumer's with ack., requeue. or"
+    " reject.": (
         "(surface = 'firehose' AND NOT (routing_key RLIKE '^(publish|deliver)[.]'))"
-        " OR (surface = 'consumer' AND NOT (routing_key RLIKE '^(ack|requeue)[.]'))"
+        " OR (surface = 'consumer' AND NOT (routing_key RLIKE '^(ack|requeue|reject)[.]'))"
     ),
     "bad_headers: properties.headers do not read": "kind IS NOT NULL AND head IS NULL",
     "no_tenant: the vhost is missing": (
@@ -84,12 +92,12 @@ RULES = ENVELOPE_RULES | {
         "kind IN ('mirror_synchronised', 'mirror_promoted') AND coalesce(head.node, '') = ''"
     ),
     "no_policy_name: the policy has no name": f"kind IN {sql_list(POLICY_KINDS)} AND coalesce(head.name, '') = ''",
-    "bad_arguments: the queue's arguments are neither a list nor an object": (
-        f"kind = 'declare' AND NOT (head.arguments RLIKE {_LIST_OR_OBJECT})"
+    "bad_arguments: the queue's arguments are neither a list of Erlang terms nor an object": (
+        f"kind = 'declare' AND NOT ({_terms_or_object('head.arguments')})"
     ),
-    "bad_definition: the policy's definition is missing, or neither a list nor an object": (
+    "bad_definition: the policy's definition is missing, or neither a list of Erlang terms nor an object": (
         f"kind IN {sql_list(WITH_PATTERN)} AND head IS NOT NULL"
-        f" AND NOT coalesce(head.definition RLIKE {_LIST_OR_OBJECT}, false)"
+        f" AND NOT coalesce({_terms_or_object('head.definition')}, false)"
     ),
     "bad_priority: the policy's priority is not a whole number": (
         f"kind IN {sql_list(WITH_PATTERN)} AND head.priority IS NOT NULL AND try_cast(head.priority AS bigint) IS NULL"
@@ -124,7 +132,7 @@ def parse(bronze: DataFrame) -> DataFrame:
         {
             "kind": F.expr("CASE " + " ".join(f"WHEN {test} THEN '{name}'" for name, test in KINDS.items()) + " END"),
             "head": F.expr(f"CASE WHEN startswith(headers, '{{') THEN from_json(headers, '{HEADERS}') END"),
-            "queue": F.regexp_extract("routing_key", r"(?s)^(?:deliver|ack|requeue)\.(.*)$", 1),
+            "queue": F.regexp_extract("routing_key", r"(?s)^(?:deliver|ack|requeue|reject)\.(.*)$", 1),
         }
     )
     events = events.withColumns(
@@ -151,11 +159,13 @@ _DEATHS = (
 _NEWER = "slice(deaths, 1, i)"
 """The entries of ``x-death`` before the one at ``i``: the kind of death that was last comes first."""
 _CAME_BACK = (
-    f"exists(concat(transform({_NEWER}, e -> e.queue), CASE WHEN i = 0 THEN array(queue) ELSE array() END),"
-    " later -> later != d.queue AND exists(deaths, e -> e.queue = later AND e.time < d.time))"
+    f"exists(array_append(transform({_NEWER}, e -> e.queue), queue),"
+    " later -> later != d.queue AND exists(deaths, e -> e.queue = later AND (e.time < d.time"
+    " OR i = 0 AND later = queue AND e.time = d.time AND coalesce(e.count >= d.count, false))))"
 )
 """Whether a message went on from a death to a queue where it had died before: it had waited for its next try there, and
-came back. An entry keeps the time of the first death of its kind."""
+came back. An entry keeps the time of the first death of its kind, in whole seconds; where these are the same, the queue
+that it was read from has as many deaths as the one where it waited, and one more while it waits."""
 _WENT_TO = (
     "CASE WHEN i = 0 AND queue != d.queue THEN queue"
     f" WHEN i > 0 AND get(deaths, 0).queue != d.queue AND forall({_NEWER}, e -> e.queue = get(deaths, 0).queue)"
@@ -218,6 +228,14 @@ def _facts() -> str:
             "concat(head.connection, ' (', head.channel, ')'), 'error', head.error)"
         ),
     )
+    # the queue's policy says where to; ``x-death`` says it better, where the dead letter is read
+    rejected = message_fact(
+        **outcome,
+        death=(
+            "named_struct('time', time, 'event_id', event_id, 'reason', 'rejected', 'dead_letter_queue', NULL, "
+            "'dead_letter_message_id', NULL, 'count', NULL, 'first', time, 'told', time)"
+        ),
+    )
     died = message_fact(
         queue="d.queue",
         message_id="message_id",
@@ -233,7 +251,8 @@ def _facts() -> str:
         f"CASE WHEN silent THEN array() ELSE CASE kind WHEN 'publish' THEN transform({_ROUTED}, q -> {posted})"
         f" WHEN 'deliver' THEN concat(array({delivered}), coalesce(filter(transform(deaths, (d, i) -> CASE WHEN NOT"
         f" {_CAME_BACK} THEN {died} END), death -> death IS NOT NULL), array()))"
-        f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned}) END END"
+        f" WHEN 'ack' THEN array({acknowledged}) WHEN 'requeue' THEN array({returned})"
+        f" WHEN 'reject' THEN array({returned}, {rejected}) END END"
     )
 
 
@@ -243,7 +262,9 @@ def judge_patterns(parsed: DataFrame) -> DataFrame:
     ``parsed`` is read here, so it had better be staged.
     """
     told = parsed.where(F.col("kind").isin(*WITH_PATTERN) & (F.size("reasons") == 0)).select("head.pattern").distinct()
-    foreign = unreadable(parsed.sparkSession, [row["pattern"] for row in told.collect()])
+    patterns = [row["pattern"] for row in told.collect()]
+    # Java takes Perl's classes such as [[:alpha:]] for a set of these characters
+    foreign = unreadable(parsed.sparkSession, patterns) + [pattern for pattern in patterns if "[[:" in pattern]
     if not foreign:
         return parsed
     bad = F.col("kind").isin(*WITH_PATTERN) & F.col("head.pattern").isin(*foreign)
@@ -288,9 +309,9 @@ _VALUE = (
 
 # null where the arguments leave a classic queue's mode to the policies
 _QUEUE_TYPE = (
-    f"CASE WHEN head.type = 'rabbit_quorum_queue' OR {argument('x-queue-type')} = 'quorum' THEN 'quorum'"
+    f"CASE WHEN head.type IN ('rabbit_quorum_queue', 'quorum') OR {argument('x-queue-type')} = 'quorum' THEN 'quorum'"
     f" WHEN {argument('x-queue-mode')} = 'lazy' THEN 'lazy'"
-    f" WHEN {argument('x-queue-type')} = 'stream' THEN 'stream'"
+    f" WHEN head.type IN ('rabbit_stream_queue', 'stream') OR {argument('x-queue-type')} = 'stream' THEN 'stream'"
     f" WHEN {argument('x-queue-mode')} IS NOT NULL THEN 'classic' END"
 )
 
@@ -309,8 +330,8 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
         list(SHARED_KINDS),
         {
             "system": "system",
-            "tenant": f"coalesce(tenant, '{EVERY}')",
-            "queue": f"'{EVERY}'",
+            "tenant": f"coalesce(tenant, '{tables.EVERY}')",
+            "queue": f"'{tables.EVERY}'",
             "subscription": "''",
             "valid_from": "time",
             "event_id": "event_id",

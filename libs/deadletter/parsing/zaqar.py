@@ -1,4 +1,4 @@
-"""OpenStack Zaqar: HTTP exchanges of the messaging API (v1.1 and v2) as a tap saw them.
+"""OpenStack Zaqar: HTTP exchanges of the messaging API (v1, v1.1 and v2) as a tap saw them.
 
 An exchange is one request with its response: ``method, path, query, project_id, client_id,
 request_body, status, response_body``. Only what the broker granted (2xx) is a fact.
@@ -13,7 +13,6 @@ from deadletter import tables
 from deadletter.columns import unescaped
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_shaped_envelope, seconds
 from deadletter.parsing.facts import Facts, message_columns, reasons, rows_of
-from deadletter.rules.rabbitmq import EVERY
 
 SYSTEM = "zaqar"
 DEFAULT_CLAIM_LIMIT = 10
@@ -306,7 +305,7 @@ def _flavors(parsed: DataFrame) -> DataFrame:
         {
             "system": "system",
             "tenant": "tenant",
-            "queue": f"'{EVERY}'",
+            "queue": f"'{tables.EVERY}'",
             "subscription": "''",
             "valid_from": "time",
             "event_id": "event_id",

@@ -1,4 +1,4 @@
-r"""Codes: numbers in a text that say what happened, and are no values.
+r"""Codes: numbers in a text that say what happened, and names of exceptions with a digit in them. They are no values.
 
 ``ORA-00060`` is a deadlock and ``ORA-00001`` a duplicate, ``HTTP 503`` will pass and ``HTTP 422`` will not. What is
 kept is put between two control characters before a text's digits become one, and its digits are letters while values
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from deadletter.patterns.masks import END, START, Mask
 
 OPEN, CLOSE = "\x02", "\x03"
-LONGEST = 64
+LONGEST = 128
 """Characters of a code that are kept."""
 INSIDE = f"(?=[^{OPEN}{CLOSE}]{{0,{LONGEST}}}{CLOSE})"
 """Holds before a character of a code."""
@@ -73,14 +73,27 @@ CODES = (
     ),
     Code("windows", "(?i:hresult|ntstatus)" + SEPARATOR, "0x[0-9A-Fa-f]{8}", "HRESULT: 0x80070005", ("0x",)),
 )
-MARKED = Mask(
-    "code",
-    # one search for all kinds; what a row of the user's own keeps is marked already
-    f"({START}(?:{'|'.join(f'{kind.before}(?={kind.code}{END})' for kind in CODES)}))([0-9A-Za-z]++)(?!{INSIDE})",
-    f"$1{OPEN}$2{CLOSE}",
-    "a number that says what happened",
-    needs=tuple(dict.fromkeys(need for kind in CODES for need in kind.needs)),
+MARKS = (
+    Mask(
+        "exception",
+        # a word with a digit in it would be masked, and its packages with it
+        START + r"((?=[A-Za-z_.$]{0,128}[0-9])(?:[A-Za-z_$][A-Za-z0-9_$]{0,63}\.){0,12}"
+        r"(?:[A-Z][A-Za-z0-9_$]{0,63}(?:Error|Exception|Fault|Failure|Violation|Timeout)|"
+        r"(?:errors|exceptions)\.[A-Z][A-Za-z0-9_$]{0,63}))" + END,
+        f"{OPEN}$1{CLOSE}",
+        "urllib3.exceptions.MaxRetryError, Base64DecodeError",
+        needs=("Error", "Exception", "Fault", "Failure", "Violation", "Timeout", "errors.", "exceptions."),
+    ),
+    Mask(
+        "code",
+        # one search for all kinds; what another row keeps is marked already
+        f"({START}(?:{'|'.join(f'{kind.before}(?={kind.code}{END})' for kind in CODES)}))([0-9A-Za-z]++)(?!{INSIDE})",
+        f"$1{OPEN}$2{CLOSE}",
+        "a number that says what happened",
+        needs=tuple(dict.fromkeys(need for kind in CODES for need in kind.needs)),
+    ),
 )
+"""What puts the marks around exceptions' names and :data:`CODES`."""
 
 
 def spelt_in_letters(text: Column) -> Column:

@@ -13,14 +13,17 @@ from pyspark.sql import functions as F
 
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.patterns.masks import MASKS, Mask
-from deadletter.patterns.profile import MIN_HEALTHY, fact, facts, parent_of, parts, shape
+from deadletter.patterns.profile import fact, facts, parent_of, parts, shape
 from deadletter.patterns.shape import APART, WHOLE
 
 HEALTHY = "looks healthy"
 UNSEEN = "payload not seen"
 ALIKE = (HEALTHY, UNSEEN)
 """Keys that say nothing of what is wrong with a payload."""
-NO_PROFILE = "nothing healthy to compare with: "
+NO_PROFILE = "too few healthy messages to compare with: "
+"""How a key begins that is a payload's shape, of which nobody knows whether it is wrong."""
+NOBODYS = "<(?:email|name|phone|card|iban|token|secret)>"
+"""How a value is shown that names somebody, or is a secret: no queue has a vocabulary of these."""
 TOO_LONG = 2
 """Powers of two that a payload's length must lie above the longest usual ones."""
 MOST_DEPARTURES = 200
@@ -31,20 +34,21 @@ def deviations(
     dead: DataFrame,
     profiles: DataFrame,
     payload_col: str,
-    by: Sequence[str] = (),
+    by: Sequence[str],
     masks: Sequence[Mask] = MASKS,
 ) -> DataFrame:
     """Add ``deviation_key`` (canonical, equal for messages that are wrong in the same way) and ``deviation``.
 
-    ``deviation`` is a list of sentences for people, empty where the payload looks healthy. Of a payload that no event
-    showed (null) nothing is said.
+    ``profiles`` is what is usual by queue, see :func:`deadletter.patterns.profile.profile_of`; ``by`` names the columns
+    of the queue. ``deviation`` is a list of sentences for people, empty where the payload looks healthy, or its queue
+    has too few healthy messages. Of a payload that no event showed (null) nothing is said.
 
     >>> from deadletter.patterns.profile import profile
-    >>> good = [('{"id": %d, "to": "a"}' % n,) for n in range(30)]
-    >>> bad = [('{"id": 7}',), good[0]]
-    >>> bad += [('{"id": null, "to": "a"}',), ('{"id": 7, "to": "b"}',), ('{"id": 7, "t',)]
-    >>> usual = profile(spark.createDataFrame(good, "payload STRING"), "payload")
-    >>> found = deviations(spark.createDataFrame(bad, "payload STRING"), usual, "payload")
+    >>> good = [("q", '{"id": %d, "to": "a"}' % n) for n in range(30)]
+    >>> bad = [("q", '{"id": 7}'), good[0]]
+    >>> bad += [("q", '{"id": null, "to": "a"}'), ("q", '{"id": 7, "to": "b"}'), ("q", '{"id": 7, "t')]
+    >>> usual = profile(spark.createDataFrame(good, "queue STRING, payload STRING"), "payload", ["queue"])
+    >>> found = deviations(spark.createDataFrame(bad, "queue STRING, payload STRING"), usual, "payload", ["queue"])
     >>> for row in found.orderBy("deviation_key").collect():
     ...     print(row.deviation_key, row.deviation)
     $ truncated ['the payload is truncated']
@@ -76,18 +80,17 @@ def deviations(
     )
 
 
+def tells_a_fault(key: Column) -> Column:
+    """Whether a ``deviation_key`` says what is wrong with a payload."""
+    return ~key.isin(*ALIKE) & ~key.startswith(NO_PROFILE)
+
+
 def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Add ``_usual``: the queue's own profile where it is large enough, otherwise everybody's."""
+    """Add ``_usual``, the queue's profile; null where it has too few healthy messages for one."""
     yardstick = F.struct("messages", "usual", "required", "vocabularies", "longest")
-    everywhere = profiles.where("everywhere").select(yardstick.alias("_all"))
-    compared = dead.join(F.broadcast(everywhere), F.lit(True), "left")
-    if not by:
-        return compared.withColumn("_usual", F.col("_all"))
-    own = profiles.where(~F.col("everywhere") & (F.col("messages") >= MIN_HEALTHY)).select(
-        *[F.col(name).alias(f"_own_{name}") for name in by], yardstick.alias("_own")
-    )
-    same = [F.col(name).eqNullSafe(F.col(f"_own_{name}")) for name in by]
-    return compared.join(F.broadcast(own), same, "left").withColumn("_usual", F.coalesce("_own", "_all"))
+    own = profiles.select(*[F.col(name).alias(f"_own_{name}") for name in by], yardstick.alias("_usual"))
+    same = [F.col(name) == F.col(f"_own_{name}") for name in by]
+    return dead.join(F.broadcast(own), same, "left")
 
 
 def _odd(said: Column, usual: Column) -> Column:
@@ -135,7 +138,7 @@ def _other_value(odd: Column, masks: Sequence[Mask]) -> Column:
         word = _without_private(f["path"], f["word"], masks)
         return word, F.concat(f["path"], F.lit(" has a value that hardly any healthy message has: "), word)
 
-    return _told(values, told, rank=2, sign=" = ")
+    return F.filter(_told(values, told, rank=2, sign=" = "), lambda w: ~w["key"].rlike(f" = {NOBODYS}$"))
 
 
 def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Column:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.patterns.deviation import ALIKE
+from deadletter.patterns.deviation import tells_a_fault
 from deadletter.patterns.grouping import add_signature, group_texts
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.staging import Stage, as_it_is
@@ -33,7 +33,8 @@ def pattern_keys(summary: DataFrame) -> DataFrame:
     one) and a ``deviation_key``.
 
     ``summary`` is read several times. The key is the error's template where there is one, unless it and a deviation
-    come together in at least :data:`TOGETHER` of the cases of both; then, and without an error, it is the deviation.
+    come together in at least :data:`TOGETHER` of the cases of both: then it is that deviation, of all that gave the
+    error. Without an error it is the deviation.
 
     >>> rows = [("KeyError: 'to' in order <*>", "$.to missing", 2), (None, "$.to missing", 1)]
     >>> rows += [("queue full", "looks healthy", 1)]
@@ -53,10 +54,9 @@ def _keyed(grouped: DataFrame, pairs: DataFrame) -> DataFrame:
     ``error_template``, ``kind`` and ``pattern_key``; ``grouped`` are those with a signature, by their ``template``."""
     templates = grouped.select("signature", F.col("template").alias("error_template")).distinct()
     told = pairs.join(templates, "signature", "left")
-    linked = told.join(_linked(told), ["error_template", "deviation_key"], "left")
-    is_error = F.col("error_template").isNotNull() & F.col("linked").isNull()
-    kind = F.when(is_error, "error").otherwise("payload")
-    key = F.when(is_error, F.col("error_template")).otherwise(F.col("deviation_key"))
+    linked = told.join(_linked(told), "error_template", "left")
+    kind = F.when(F.col("error_template").isNotNull() & F.col("linked").isNull(), "error").otherwise("payload")
+    key = F.coalesce("linked", "error_template", "deviation_key")
     pair = [F.col(name).alias(f"_{name}") for name in ("signature", "deviation_key")]
     return linked.select(*pair, "error_template", kind.alias("kind"), key.alias("pattern_key"))
 
@@ -67,13 +67,13 @@ def says_something(error: Column) -> Column:
 
 
 def _linked(told: DataFrame) -> DataFrame:
-    """The pairs of ``error_template`` and ``deviation_key`` that come together."""
+    """The error templates that come together with a deviation, which is ``linked``."""
     pairs = told.where("error_template IS NOT NULL").groupBy("error_template", "deviation_key")
     pairs = pairs.agg(F.sum("count").alias("count"))
     of_error = F.sum("count").over(Window.partitionBy("error_template"))
     of_deviation = F.sum("count").over(Window.partitionBy("deviation_key"))
     return (
         pairs.withColumn("share", F.col("count") / F.greatest(of_error, of_deviation))
-        .where((F.col("share") >= TOGETHER) & ~F.col("deviation_key").isin(*ALIKE))
-        .select("error_template", "deviation_key", F.lit(True).alias("linked"))
+        .where((F.col("share") >= TOGETHER) & tells_a_fault(F.col("deviation_key")))
+        .select("error_template", F.col("deviation_key").alias("linked"))
     )

@@ -40,7 +40,9 @@ def load_masks(path: str | Path) -> tuple[Mask, ...]:
     try:
         text = Path(path).read_text(encoding="utf-8")
         rows = tomllib.loads(text).get("mask") if form == "TOML" else json.loads(text)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"masks file {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise UsageError(f"masks file {path} cannot be read as {form}: {error}") from error
     if not isinstance(rows, list):
         raise UsageError(f"masks file {path}: a {form} list of name, regex, placeholder is needed")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 START = r"(?<![A-Za-z0-9_])"
 END = r"(?![A-Za-z0-9_])"
 HEX = "[0-9A-Fa-f]"
-BARE = r"[^\s\"',;&)}\]]"
+BARE = r"[^\s\"',;&)}\]<]"
 ENDINGS = "com|net|org|edu|gov|mil|biz|io|local|localdomain|internal|corp|lan"
 COUNTRIES = (
     "ar|at|au|be|br|ca|ch|cl|cn|cz|de|dk|es|eu|fi|fr|gr|hk|hu|ie|il|ir|it|jp|kr|lt|lv|mx|nl|no|nz"
@@ -28,8 +28,9 @@ PORT = "(?::[0-9]{1,5}(?![0-9]))?"
 AMOUNT = r"(?<![A-Za-z0-9.])(?:[<>~] ?)?[0-9]{1,18}+(?:[.,][0-9]{1,18}+)? ?"
 SPACES = r"(?:\s|\\{1,3}[nrt]){0,64}+"
 """Spaces and line feeds, also as JSON in a string has them."""
-KEY_END = r"(?:\\{0,3}[\"']\s{0,8}[=:]" + SPACES + r"|[ \t]{0,8}[=:][ \t]{0,8})"
-"""A quoted key's value may be on a line of its own; what follows another key's colon there is other text."""
+KEY_END = r"(?:\\{0,3}[\"']\s{0,8}[=:]" + SPACES + r"|[ \t]{0,8}[=:][ \t]{0,8}|>(?=[^<]{0,512}+</))"
+"""A quoted key's value may be on a line of its own; what follows another key's colon there is other text. A ``>`` ends
+the start of an element of XML, which has an end, or a placeholder, which has none."""
 
 
 def _quoted(depth: int) -> str:
@@ -40,11 +41,13 @@ def _quoted(depth: int) -> str:
 
 
 def _value(bare: str) -> str:
-    """What follows a key: a text in quotes, a list or an object that begins with one, or a ``bare`` text."""
+    """What follows a key: an element's text, one in quotes, a list or an object that begins with one, or a ``bare``
+    text."""
     quoted = [*map(_quoted, range(3)), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
     begins = f"(?={SPACES}" + r"\\{0,3}[\"'])"
     gathered = [rf"\[{begins}[^\]]*+\]?", rf"\[{SPACES}[0-9+][^\]]*+\]", rf"\{{{begins}[^}}]*+\}}?"]
-    return "(?:" + "|".join([*quoted, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
+    element = "(?<=>)[^<]++"
+    return "(?:" + "|".join([element, *quoted, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
 
 
 VALUE = _value(BARE + "++")
@@ -117,37 +120,64 @@ PRIVATE = (
     ),
     Mask(
         "bearer",
-        START + "([Bb](?:earer|asic) )[A-Za-z0-9._~+/=-]{12,}+",
+        START + "([Bb](?:earer|asic) |Token (?=[A-Za-z]{0,64}[0-9]))[A-Za-z0-9._~+/=-]{12,}+",
         "$1<token>",
         "Bearer AbCdEf123456",
         True,
-        needs=("earer ", "asic "),
+        needs=("earer ", "asic ", "Token "),
     ),
     Mask(
         "secret",
-        "((?i:(?:password|passwd|passphrase|pwd|secret|token|credential|(?:api|access|secret|private)[_-]?key)"
+        "((?i:(?:password|passwd|passphrase|pwd|secret|token|credential|cookie|(?<![a-z])ssn|session[_-]?id"
+        "|(?:api|access|secret|private)[_-]?key)"
         # "bad credentials: user is locked" tells no secret
         r"(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?)" + KEY_END + ")" + VALUE,
         "$1<secret>",
         "a value that its key calls secret: password=hunter2",
         True,
-        needs=("=", ":"),
+        needs=("=", ":", ">"),
     ),
     Mask(
         "key",
-        START + "(?:AKIA|ASIA|ghp_|gho_|xox[abp]-|sk_live_|sk_test_|sk-)[A-Za-z0-9_-]{12,}+",
+        START + "(?:AKIA|ASIA|AIza|gh[opsu]_|github_pat_|glpat-|xox[abp]-|[rs]k_live_|[rs]k_test_|whsec_|sk-)"
+        "[A-Za-z0-9_-]{12,}+",
         "<token>",
         "keys whose makers gave them a known start",
         True,
-        needs=("AKIA", "ASIA", "ghp_", "gho_", "xox", "sk_", "sk-"),
+        needs=(
+            "AKIA",
+            "ASIA",
+            "AIza",
+            "ghp_",
+            "gho_",
+            "ghs_",
+            "ghu_",
+            "github_pat_",
+            "glpat-",
+            "xox",
+            "k_live_",
+            "k_test_",
+            "whsec_",
+            "sk-",
+        ),
     ),
     Mask(
         "person",
-        "((?i:first|last|full|given|family|customer|card_?holder)_?(?i:names?)" + KEY_END + ")" + NAME,
+        "((?i:(?:first|last|full|given|family|middle|customer|contact|recipient|patient|(?:card|account)_?holder)_?names?"
+        "|(?<![a-z])(?:surname|card_?holder)s?)" + KEY_END + ")" + NAME,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
-        needs=("=", ":"),
+        needs=("=", ":", ">"),
+    ),
+    Mask(
+        "somebody",
+        r"((?i:(?:customer|user|person|contact|recipient|patient|owner|employee)\\{0,3}\"\s{0,8}:\s{0,8}\{[^{}]{0,256}?"
+        r"\"name\\{0,3}\")\s{0,8}:\s{0,8})" + NAME,
+        "$1<name>",
+        'a name of somebody: "customer": {"id": 7, "name": "Ada Low"}',
+        True,
+        needs=("name",),
     ),
     Mask(
         "dial",
@@ -155,7 +185,7 @@ PRIVATE = (
         "$1<phone>",
         'a phone number, where a key says so: "phone": "020 7946 0958"',
         True,
-        needs=("=", ":"),
+        needs=("=", ":", ">"),
     ),
     Mask(
         "payment",
@@ -163,7 +193,7 @@ PRIVATE = (
         "$1<card>",
         "a card or account, where a key says so: card_number=4111",
         True,
-        needs=("=", ":"),
+        needs=("=", ":", ">"),
     ),
     Mask(
         "account",
@@ -185,10 +215,19 @@ PRIVATE = (
         needs=("@",),
     ),
     Mask(
+        "iban",
+        "(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: [A-Z0-9]{4}){3,7}(?: [A-Z0-9]{1,3})?(?![A-Za-z0-9])"
+        "|(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}[A-Z0-9]{4}[0-9]{7}[A-Z0-9]{0,19}(?![A-Za-z0-9])",
+        "<iban>",
+        "DE89 3704 0044 0532 0130 00",
+        True,
+    ),
+    Mask(
         "card",
-        r"(?<![A-Za-z0-9._-])[3-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,7}(?![A-Za-z0-9])",
+        r"(?<![A-Za-z0-9._-])(?:[3-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,7}|3[47][0-9]{2}[ -][0-9]{6}[ -][0-9]{5})"
+        "(?![A-Za-z0-9])",
         "<card>",
-        "4111 1111 1111 1111",
+        "4111 1111 1111 1111, 3782 822463 10005",
         True,
         needs=(" ", "-"),
     ),

@@ -26,6 +26,9 @@ EVIDENCE = {0: 64, 1: 24, 2: 12, 3: 6}
 the sentence says, the more its other words are needed to tell it from other sentences."""
 LEAST_EVIDENCE = 5
 
+NAMING = frozenset(("column", "field", "property", "attribute", "parameter", "argument", "constraint"))
+"""Words after which a name of a program's own stands: each tells of another fault, as codes do."""
+
 Tokens = tuple[str, ...]
 
 
@@ -109,7 +112,7 @@ def _split(group: list[Tokens]) -> Iterator[list[Tokens]]:
         members = waiting.pop()
         columns = [set(column) for column in zip(*members, strict=True)]
         evidence = EVIDENCE.get(_constant(columns), LEAST_EVIDENCE)
-        weighed = [(_weight(column), place) for place, column in enumerate(columns) if len(column) > 1]
+        weighed = [(_weight(columns, place), place) for place, column in enumerate(columns) if len(column) > 1]
         telling = min((w for w in weighed if w[0] < evidence), default=None)
         if telling is None:
             yield members
@@ -124,8 +127,11 @@ def _constant(columns: list[set[str]]) -> int:
     return sum(len(column) == 1 and not any(map(_is_mark, column)) and VALUE not in column for column in columns)
 
 
-def _weight(words: set[str]) -> float:
-    return sum(map(_value_likeness, words))
+def _weight(columns: list[set[str]], place: int) -> float:
+    before = next((column for column in reversed(columns[:place]) if not any(map(_is_mark, column))), set())
+    if len(before) == 1 and min(before).lower() in NAMING:
+        return 0.1 * len(columns[place])
+    return sum(map(_value_likeness, columns[place]))
 
 
 def _value_likeness(word: str) -> float:

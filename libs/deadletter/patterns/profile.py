@@ -14,7 +14,7 @@ USUAL = 0.02
 USUAL_VALUE = 0.005
 """Share of the healthy messages with a path from which on a value belongs to the path's vocabulary."""
 MIN_HEALTHY = 20
-"""Healthy messages a queue must have to be its own yardstick; with fewer, all queues together are."""
+"""Healthy messages a queue must have for its dead ones to be compared with."""
 LARGEST_VOCABULARY = 64
 UNSEEN = 0.01
 """A path has a vocabulary when the share of values seen only once, which is about the chance that the
@@ -70,7 +70,7 @@ def size_class(payload: Column) -> Column:
     return F.floor(F.log2(F.greatest(F.octet_length(payload), F.lit(1))) / 2).cast("int")
 
 
-def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> DataFrame:
+def profile(healthy: DataFrame, payload_col: str, by: Sequence[str]) -> DataFrame:
     """What is usual among healthy messages, see :func:`profile_of`; ``by`` names the columns of the queue.
 
     For payloads that are at hand, as tests have them: a run keeps the counts, see :mod:`deadletter.gold.profile`.
@@ -79,21 +79,16 @@ def profile(healthy: DataFrame, payload_col: str, by: Sequence[str] = ()) -> Dat
     return profile_of(told.groupBy(*by, *[f"fact.{part}" for part in PARTS]).agg(F.count(F.lit(1)).alias("n")), by)
 
 
-def profile_of(counted: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """What is usual among healthy messages: a row for each combination of ``by``, and one for all together.
+def profile_of(counted: DataFrame, by: Sequence[str]) -> DataFrame:
+    """What is usual among healthy messages, a row for each combination of ``by`` with :data:`MIN_HEALTHY` of them.
 
     ``counted`` has each of the :func:`facts` as ``what, path, word``, and in ``n`` how many healthy messages say it.
-    Columns: ``by`` (null in the row for all), ``everywhere`` (true in that row), ``messages``, ``usual``
-    (the usual facts), ``required`` (the facts that tell of paths that are there whenever the object they belong to is),
-    ``vocabularies`` (the paths with few values) and ``longest`` (the greatest usual length, as a power of two).
+    Columns: ``by``, ``messages``, ``usual`` (the usual facts), ``required`` (the facts that tell of paths that are
+    there whenever the object they belong to is), ``vocabularies`` (the paths with few values) and ``longest`` (the
+    greatest usual length, as a power of two).
     """
-    scopes = F.array(F.lit(False), F.lit(True)) if by else F.array(F.lit(True))
-    scoped = counted.withColumn("everywhere", F.explode(scopes))
-    for name in by:
-        scoped = scoped.withColumn(name, F.when(~F.col("everywhere"), F.col(name)))
-    keys = [*by, "everywhere"]
-    summed = scoped.groupBy(*keys, *PARTS).agg(F.sum("n").alias("n"))
-    return _summarised(_judged(summed, keys), keys)
+    keys = list(by)
+    return _summarised(_judged(counted, keys), keys).where(F.col("messages") >= MIN_HEALTHY)
 
 
 def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:

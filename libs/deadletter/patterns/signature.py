@@ -22,7 +22,7 @@ from deadletter.patterns.codes import (
     DIGITS,
     INSIDE,
     LETTERS,
-    MARKED,
+    MARKS,
     OPEN,
     has_codes,
     spelt_in_letters,
@@ -86,7 +86,7 @@ def skeleton(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     >>> spark.createDataFrame(rows, "t STRING").select(skeleton(F.col("t"))).distinct().first()[0]
     'blk_11 took 1x1111 s'
     """
-    marked = mask(F.translate(text, OPEN + CLOSE, ""), (*_added(masks), MARKED))
+    marked = mask(F.translate(text, OPEN + CLOSE, ""), (*_added(masks), *MARKS))
     digits, others = (F.regexp_replace(marked, F.lit(regex), F.lit(DIGIT)) for regex in (ANY_DIGIT, NO_CODE))
     return F.when(has_codes(marked), others).otherwise(digits)
 
@@ -108,7 +108,7 @@ def signature(bones: Column, masks: Sequence[Mask] = MASKS) -> Column:
 
 def skeleton_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     """Do what :func:`skeleton` does, for one Python string."""
-    marked = mask_text(text.translate(_NO_MARKS), (*_added(masks), MARKED))
+    marked = mask_text(text.translate(_NO_MARKS), (*_added(masks), *MARKS))
     return re.sub(NO_CODE if CLOSE in marked else ANY_DIGIT, DIGIT, marked)
 
 

@@ -156,15 +156,26 @@ def card(pattern: dict) -> str:
     queues = ", ".join(q.replace("persistent://", "") for q in pattern["queues"])
     seen = f"first {pattern['first_seen']}, last {pattern['last_seen']}"
     facts = f"{pattern['dead_letters']:,} dead letters · {pattern['status']} · {seen}"
+    told = [f"{one['difference']} ({one['dead_letters']:,})" for one in pattern["differences"][:MOST_TOLD]]
+    told += [
+        f"{one['what']} {one['value']} ({one['dead_letters']:,})" for one in pattern["concentrated_in"][:MOST_TOLD]
+    ]
+    error = pattern["example_error"]
     return (
         f"<article><h3><code>{escape(pattern['template'])}</code></h3>"
         f"<p>{escape(facts)}</p><p>in {escape(queues)}</p>"
-        f"<details><summary>Example: message {escape(str(pattern['example_id']))}</summary>"
-        f"<pre>{escape(pretty(pattern['example_payload']))}</pre></details>"
+        + (f"<p>{escape('; '.join(told))}</p>" if told else "")
+        + f"<details><summary>Example: message {escape(str(pattern['example_id']))}</summary>"
+        f"<pre>{escape(pretty(pattern['example_payload']))}</pre>"
+        + (f"<pre>{escape(error[:LONGEST_ERROR])}</pre>" if error else "")
+        + "</details>"
         f'<p class="id">pattern {escape(pattern["pattern_id"])}, by {escape(pattern["kind"])}</p></article>'
     )
 
 
+MOST_TOLD = 3
+"""Differences, and concentrations, that a card tells."""
+LONGEST_ERROR = 2000
 PLACEHOLDER = re.compile("<[a-z_]+>")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s"{}\[\],:]+')
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.frames import frame_of
 from deadletter.gates.sql import name as quoted
+from deadletter.gold.health import MEASURES
 from deadletter.lake import Lake
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
@@ -167,18 +168,18 @@ def top_patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
         .limit(MOST_PATTERNS + 1)
         .withColumn("example_id", F.col("example.message_id"))
     )
-    if not reveal:
-        return top
-    shown = dead.select(F.struct(*tables.MESSAGE_KEY).alias("example"), F.col("payload").alias("example_payload"))
-    return top.drop("example_payload").join(shown, "example", "left").orderBy(*order)
+    shown = dead.select(F.struct(*tables.MESSAGE_KEY).alias("example"), "payload", "error")
+    told = top.join(shown, "example", "left").orderBy(*order)
+    if reveal:
+        return told.withColumns({"example_payload": F.col("payload"), "example_error": F.col("error")})
+    return told.withColumn("example_error", mask(F.col("error"), private_masks(lake_masks(lake))))
 
 
 def _health(lake: Lake) -> DataFrame:
-    measures = ("posted", "claimed", "settled", "dead_lettered", "delayed", "expired_unseen")
     return (
         lake.read(tables.QUEUE_HEALTH)
         .groupBy(place().alias("place"))
-        .agg(*[F.sum(name).alias(name) for name in measures])
+        .agg(*[F.sum(name).alias(name) for name in MEASURES])
         .orderBy("place")
     )
 
@@ -227,7 +228,7 @@ def _quality_rules(metrics: DataFrame) -> DataFrame:
     last = F.max_by(F.struct("observed", "expected", "failing", "refused"), "judged_at")
     return (
         metrics.where(~F.col("passed"))
-        .groupBy("table_name", "rule", "severity")
+        .groupBy("table_name", "rule_id", "rule", "severity")
         .agg(F.count_distinct("run_id").alias("runs"), F.max("judged_at").alias("last_failed"), last.alias("last"))
         .select(
             *("table_name", "rule", "severity", "runs", "last_failed", "last.observed", "last.expected"),
@@ -236,5 +237,5 @@ def _quality_rules(metrics: DataFrame) -> DataFrame:
                 " WHEN severity = 'critical' THEN 'run stopped' ELSE 'told' END"
             ).alias("then"),
         )
-        .orderBy(F.desc("last_failed"), "table_name", "rule")
+        .orderBy(F.desc("last_failed"), "table_name", "rule", "rule_id")
     )

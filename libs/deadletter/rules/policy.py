@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.rules import rabbitmq, zaqar_pools
-from deadletter.tables import QUEUE_KEY
+from deadletter.tables import EVERY, QUEUE_KEY
 
 HISTORY_FIELDS = (
     "valid_from",
@@ -46,7 +46,7 @@ def histories(policies: DataFrame) -> DataFrame:
     )
     by_vhost, everywhere = _shared(typed)
     own = (
-        typed.where(F.col("queue") != rabbitmq.EVERY)
+        typed.where(F.col("queue") != EVERY)
         .groupBy(*QUEUE_KEY)
         .agg(F.array_sort(F.collect_list(F.struct(*HISTORY_FIELDS))).alias("own"))
     )
@@ -79,7 +79,7 @@ def _shared(typed: DataFrame) -> tuple[DataFrame, DataFrame]:
         flag.alias("flag"),
         F.array_sort(F.collect_list("pools")).alias("pools"),
     )
-    return by_vhost, shared.where(F.col("tenant") == rabbitmq.EVERY).agg(flag.alias("broker_flag"))
+    return by_vhost, shared.where(F.col("tenant") == EVERY).agg(flag.alias("broker_flag"))
 
 
 def policy_at(policies: Column, time: Column) -> Column:

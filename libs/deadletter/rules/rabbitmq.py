@@ -11,8 +11,6 @@ SHARED_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_
 """Kinds of ``silver.queue_policies`` that hold for more than one queue."""
 COUNTER_KINDS = ("mirror_synchronised", "mirror_promoted", "recovered")
 """Kinds of ``silver.queue_policies`` that change no policy, but what a classic queue remembers of its deliveries."""
-EVERY = "*"
-"""The ``queue`` of such a row; also the ``tenant`` of what holds for the whole broker."""
 CHANGE = "struct<name:string,pattern:string,priority:bigint,`apply-to`:string,`queue-mode`:string>"
 
 

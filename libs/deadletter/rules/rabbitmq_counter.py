@@ -113,8 +113,9 @@ def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
     times are the collector's; the death's own is the broker's, which an event that is collected late seems to follow.
     """
     alike = F.filter(deaths, lambda d: (d["event_id"] == delivery["event_id"]) & (d["reason"] == death["reason"]))
-    shown = F.exists(alike, lambda d: (d["count"] >= death["count"]) & (d["first"] >= death["first"]))
-    anew = (F.size(alike) == 0) | (F.coalesce(death["count"], F.lit(1)) <= 1)
+    count = F.coalesce(death["count"], F.lit(1))
+    shown = F.exists(alike, lambda d: (F.coalesce(d["count"], F.lit(1)) >= count) & (d["first"] >= death["first"]))
+    anew = (F.size(alike) == 0) | (count <= 1)
     return shown | ((delivery["time"] > death["told"]) & anew)
 
 

@@ -136,9 +136,10 @@ def read_config(path: str | None) -> dict[str, str]:
     if not path:
         return {}
     try:
-        text = Path(path).read_text()
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}. It is to hold Kafka's client properties.") from None
+        fault = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise UsageError(f"cannot read {path}: {fault}. It is to hold Kafka's client properties.") from None
     found = {}
     for place in LINE.finditer(text):
         line = place[0].replace("\\\n", "").strip()

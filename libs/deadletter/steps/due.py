@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -13,34 +12,24 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, __version__, tables
 from deadletter.gates.suites import load_all
 from deadletter.gold.healthy import sample_of
-from deadletter.gold.scope import EVERYTHING, NOTHING, Scope, affected
+from deadletter.gold.lying import removals
+from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.lake import Lake, Progress, digest
 from deadletter.parallel import together
-from deadletter.patterns.codes import MARKED
+from deadletter.patterns.codes import MARKS
 from deadletter.patterns.masks import Mask
 from deadletter.replay import dead_letter_links
 from deadletter.rules.zaqar_store import Habits
-from deadletter.tables import QUEUE
+from deadletter.sqltext import Queue, of_queues
+from deadletter.staging import held_if_few
+from deadletter.tables import EVERY, QUEUE
 from deadletter.triage import decisions_version
 
 STALE = -1
 """A source version no table has: what gold was derived from no longer is what silver holds."""
 WRITING = "writing"
 """The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards."""
-USUAL = "usual"
-"""The step in ``control.progress`` that keeps a digest of what was usual in all queues."""
-MOST_BORROWERS = 20
-"""Up to so many queues that are compared with all others are derived in each run: that costs less than to begin again
-where it turns out that they have to be."""
-
-
-@dataclass(frozen=True)
-class Due:
-    """What a run has to derive: ``scope``, and ``reach`` instead where what is usual in all queues is no longer what it
-    was, as queues without a yardstick of their own are compared with that."""
-
-    scope: Scope
-    reach: Scope
+_OF_LETTER = (*tables.MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id", "dead_lettered_at", "removed_at")
 
 
 def sources_of(
@@ -55,7 +44,7 @@ def sources_of(
     return {
         "gold": done["silver"].source_version,
         "decisions": decided,
-        "masks": digest((masks, MARKED)),
+        "masks": digest((masks, MARKS)),
         "habits": digest(habits),
         "rules": digest((RULES_VERSION, __version__, load_all())),
         "sample": sample,
@@ -69,9 +58,9 @@ def sample_size(lake: Lake, as_of: datetime) -> int:
     return sample_of(known.select(*QUEUE).distinct().count())
 
 
-def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as_of: datetime) -> Due:
+def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as_of: datetime) -> Scope:
     """The queues that new facts are about, or older ones that did not count before; those where a delay, a claim or a
-    TTL ended since; those that are compared with all queues; and what depends on any of these.
+    TTL ended since, or whose dead letters were acknowledged or only delayed; and what depends on any of these.
 
     Every queue where gold goes back in time, or where something changed that concerns all; none where no fact is new
     and nothing ended. Time that passed can still say something of the tables that are derived as a whole.
@@ -79,18 +68,48 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as
     before = done.get("gold")
     same = all(name in done and done[name].source_version == sources[name] for name in sources if name != "gold")
     if not same or before is None or before.source_version == STALE or before.as_of is None or as_of < before.as_of:
-        return Due(EVERYTHING, EVERYTHING)
+        return EVERYTHING
     new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
     changed = lake.read(tables.QUEUE_CHANGES).where(new)
-    outlook = lake.read(tables.QUEUE_OUTLOOK)
-    turned, borrowing = outlook.where(F.col("next_change") <= F.lit(as_of)), outlook.where("borrows")
-    queries = [partial(_queues, changed), partial(dead_letter_links, lake)]
-    queries += [partial(_queues, turned), partial(_queues, borrowing)]
-    changed, links, turned, borrowing = together(queries)
+    turned = lake.read(tables.QUEUE_OUTLOOK).where(F.col("next_change") <= F.lit(as_of))
+    changed, links, turned = together(
+        [partial(_queues, changed), partial(dead_letter_links, lake), partial(_queues, turned)]
+    )
     if not changed and as_of == before.as_of:
-        return Due(NOTHING, NOTHING)
-    reach = affected(changed, links, turned + borrowing)
-    return Due(reach if len(borrowing) <= MOST_BORROWERS else affected(changed, links, turned), reach)
+        return NOTHING
+    read = _dead_letter_queues(changed, links)
+    if read:
+        removed, delayed = together([partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)])
+        turned += removed + delayed
+    return affected(changed, links, turned)
+
+
+def _dead_letter_queues(changed: Sequence[Queue], links: Sequence[Link]) -> frozenset[Queue]:
+    """The ``changed`` RabbitMQ and Pulsar queues to which others send their dead letters. Each run reads such queues,
+    and most of what it finds there says nothing of older dead letters."""
+    targets = {(link.system, link.dead_letter_tenant, link.dead_letter_queue) for link in links}
+    return frozenset(queue for queue in targets.intersection(changed) if queue[0] != "zaqar")
+
+
+def _delayed(lake: Lake, read: frozenset[Queue], links: Sequence[Link]) -> list[Queue]:
+    """The queues of what expired and went to a RabbitMQ work queue among those that were ``read``: it may be found now
+    that it was only delayed, see :func:`deadletter.gold.rabbitmq.deaths`."""
+    leading = {link[:3] for link in links}
+    work = frozenset(queue for queue in read if {queue, (*queue[:2], EVERY)} & leading and queue[0] == "rabbitmq")
+    if not work:
+        return []
+    return _queues(lake.read(tables.DEAD_LETTERS).where("reason = 'expired'").where(Scope(work).receives))
+
+
+def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Queue]:
+    """The queues whose dead letters lie in those that were ``read``, and were removed there at another time than gold
+    tells."""
+    dead = held_if_few(lake.read(tables.DEAD_LETTERS).where(Scope(read).receives).select(*_OF_LETTER))
+    settled = F.when(F.col("settled.time") <= F.lit(as_of), F.col("settled"))
+    state = lake.read(tables.MESSAGE_STATE).where(of_queues(read)).where(F.col("seen") <= F.lit(as_of))
+    removed = removals(dead, held_if_few(state.withColumn("settled", settled)))
+    both = dead.join(removed.withColumnRenamed("removed_at", "now"), list(tables.MESSAGE_KEY), "left")
+    return _queues(both.where("NOT (removed_at <=> now)"))
 
 
 def _queues(rows: DataFrame) -> list[tuple[str, str, str]]:

@@ -15,21 +15,22 @@ from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
 from deadletter.gold.at_risk import at_risk, receivable, suspects, waiting
 from deadletter.gold.collateral import collateral
-from deadletter.gold.dead_letters import all_deaths, dead_letters, lying, placed_deaths
+from deadletter.gold.dead_letters import all_deaths, dead_letters, placed_deaths
 from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_sample, sampled
 from deadletter.gold.identity import SAID_BY, decided, with_pattern
+from deadletter.gold.lying import lying
 from deadletter.gold.outlook import outlook
 from deadletter.gold.patterns import TOLD_BY, compare_payloads, grouped, poison_patterns, summarised
 from deadletter.gold.payload import payloads, with_payload
-from deadletter.gold.profile import everywhere, queue_profile, usual
+from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
 from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
-from deadletter.lake import Lake, Progress, digest
+from deadletter.lake import Lake, Progress
 from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
 from deadletter.patterns.linking import with_signature
@@ -37,7 +38,7 @@ from deadletter.patterns.masks import Mask
 from deadletter.replay import chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
 from deadletter.staging import held_if_few
-from deadletter.steps.due import USUAL, WRITING, due, sources_of
+from deadletter.steps.due import WRITING, due, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
 from deadletter.tables import MESSAGE_KEY, Table
@@ -48,23 +49,16 @@ WHOLE = (tables.AT_RISK, tables.POISON_PATTERNS, tables.PATTERN_ALIASES)
 
 
 class ReachesFurther(Exception):
-    """What is derived concerns queues outside the scope: ``scope`` has to be derived instead."""
-
-    def __init__(self, reason: str, scope: Scope = EVERYTHING):
-        super().__init__(reason)
-        self.scope = scope
+    """What is derived concerns queues outside the scope: everything has to be derived instead."""
 
 
 @dataclass(frozen=True)
 class Derivation:
     """What a run derives: the rows of the queues in ``scope`` as of ``as_of``, by the store's ``habits``, with so many
-    healthy messages of each queue as a ``sample``. ``goes_on``: what the last run took from payloads still holds.
-    ``reach`` is the scope if what is usual in all queues is no longer ``usual``, a digest of what it was."""
+    healthy messages of each queue as a ``sample``. ``goes_on``: what the last run took from payloads still holds."""
 
     lake: Lake
     scope: Scope
-    reach: Scope
-    usual: int | None
     as_of: datetime
     habits: Habits
     masks: Sequence[Mask]
@@ -121,42 +115,39 @@ def derive(
         tell("gold: already up to date")
         return
     gate.parameters["as_of"] = as_of.isoformat()
-    found = due(lake, done, sources, as_of)
-    if found.scope == NOTHING and done["gold"].as_of == as_of:  # events came, but they say nothing that counts
+    scope = due(lake, done, sources, as_of)
+    if scope == NOTHING and done["gold"].as_of == as_of:  # events came, but they say nothing that counts
         tell("gold: no new fact")
         _note(lake, sources, as_of)
         return
-    usual_before = done[USUAL].source_version if USUAL in done else None
     run = Derivation(
         lake=lake,
-        scope=found.scope,
-        reach=found.reach,
-        usual=usual_before,
+        scope=scope,
         as_of=as_of,
         habits=habits,
         masks=masks,
         sample=sources["sample"],
-        goes_on=found.scope != EVERYTHING,
+        goes_on=scope != EVERYTHING,
     )
-    _note(lake, sources | {USUAL: _derive_all_due(run, gate, tell)}, as_of)
+    _derive_all_due(run, gate, tell)
+    _note(lake, sources, as_of)
 
 
-def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> int:
-    """Derive the scope, and a wider one where what is derived reaches further; see :func:`_derive`."""
+def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> None:
+    """Derive the scope, and everything where what is derived reaches further; see :func:`_derive`."""
     try:
-        return _derive(run, gate, tell)
+        _derive(run, gate, tell)
     except ReachesFurther as reason:
         tell(f"gold: {reason}")
-        return _derive_all_due(replace(run, scope=reason.scope, reach=reason.scope), gate, tell)
+        _derive(replace(run, scope=EVERYTHING), gate, tell)
 
 
 def _note(lake: Lake, sources: Mapping[str, int], as_of: datetime) -> None:
     lake.note_all({name: Progress(version, as_of) for name, version in sources.items()})
 
 
-def _derive(run: Derivation, gate: Gate, tell: Tell) -> int:
-    """Derive all tables, judge all, then write all; returns a digest of what is usual in all queues. Raises
-    :class:`ReachesFurther` before anything is written."""
+def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
+    """Derive all tables, judge all, then write all. Raises :class:`ReachesFurther` before anything is written."""
     lake, scope = run.lake, run.scope
     where = "" if scope.queues is None else f" in {len(scope.queues):,} of the queues"
     if scope.is_wide:  # however few events are new
@@ -166,13 +157,10 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> int:
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
     if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
         raise ReachesFurther("a dead letter went where none went before")
-    (patterns, usual_now), queues = together(
-        [partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)]
-    )
+    patterns, queues = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
     derived = patterns | queues
     _judge(run, gate, facts, derived)
     _write(run, derived)
-    return usual_now
 
 
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
@@ -214,9 +202,8 @@ def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Tabl
     )
 
 
-def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> tuple[dict[Table, DataFrame], int]:
-    """The dead letters with their patterns, and the tables about these, computed; and a digest of what is usual in all
-    queues."""
+def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame]:
+    """The dead letters with their patterns, and the tables about these, computed."""
     lake, known = run.lake, run.with_dead_from_others(deaths)
     died, sample, (open_ones, candidates) = together(
         [
@@ -233,10 +220,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         [lambda: lake.stage(dead_letters(died, found)), lambda: _profiles(run, facts, healthy_sample(sample, found))]
     )
     profiles = run.kept(run.with_others(own, tables.QUEUE_PROFILE))
-    yardstick = lake.stage(usual(own, profiles))
-    usual_now = digest(everywhere(yardstick).collect())
-    if run.reach != run.scope and usual_now != run.usual:
-        raise ReachesFurther("other things are usual in all queues now", run.reach)
+    yardstick = lake.stage(usual(own))
     others = run.dead_elsewhere()
     suspected, (dead, named, names, decisions) = together(
         [
@@ -254,10 +238,10 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         ),
         tables.COLLATERAL: partial(collateral, facts, dead),
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
-        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, candidates, dead, own, run.as_of),
+        tables.QUEUE_OUTLOOK: partial(outlook, open_ones, run.as_of),
     }
     made = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
-    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead}, usual_now
+    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead}
 
 
 def _open(run: Derivation, facts: SilverFacts, known: DataFrame) -> tuple[DataFrame, DataFrame]:

@@ -48,7 +48,8 @@ def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
             for warning in gate.warnings:
                 tell(f"warning: {warning}")
             raise
-        lake.clear_stage()
+        finally:
+            lake.clear_stage()
 
 
 def _keep(lake: Lake, gate: Gate, tell: Tell) -> None:

@@ -65,7 +65,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
             # not before the time that the last run judged at: it may have been given one
             times = [done.as_of for done in (before, lake.progress("silver")) if done and done.as_of]
             gold.derive(lake, gate, max(times, default=None), tell=tell)
-    summary.warnings += gate.warnings
+    summary.warnings += sorted(gate.warnings)
     return summary
 
 

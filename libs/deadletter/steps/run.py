@@ -56,7 +56,7 @@ def run(
             tell(f"events refused: {summary.events_quarantined:,}. See: deadletter quarantine list --lake {lake.root}")
         raise
     summary.run_id = gate.run_id
-    summary.warnings += gate.warnings
+    summary.warnings += sorted(gate.warnings)  # found side by side
     return summary
 
 

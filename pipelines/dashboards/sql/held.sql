@@ -1,5 +1,5 @@
 -- What still lies in the dead letter queues at the time of the last run, and when the broker drops the first of it.
--- RabbitMQ and Pulsar tell no removal: all that went there counts.
+-- Of RabbitMQ and Pulsar all that went there counts unless an acknowledgement there was captured.
 SELECT
   system,
   {place} AS place,

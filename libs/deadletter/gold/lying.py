@@ -1,0 +1,53 @@
+"""Dead letters where they lie, and when somebody was done with them there."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter.rules.pulsar import tenant_of
+from deadletter.tables import MESSAGE_KEY, QUEUE
+
+_LETTER = [*QUEUE, "message_id"]
+
+
+def lying(dead: DataFrame) -> DataFrame:
+    """Rows of ``gold.dead_letters`` by the queue where they went: ``tenant`` and ``queue`` are its."""
+    there = {"tenant": F.expr(tenant_of("dead_letter_queue")), "queue": F.col("dead_letter_queue")}
+    return dead.where("dead_letter_queue IS NOT NULL").withColumns(there)
+
+
+def with_removal(dead: DataFrame, state: DataFrame) -> DataFrame:
+    """``dead``, rows of ``gold.dead_letters`` of RabbitMQ and Pulsar, with ``removed_at`` by :func:`removals`."""
+    return dead.drop("removed_at").join(removals(dead, state), list(MESSAGE_KEY), "left").select(*dead.columns)
+
+
+def removals(dead: DataFrame, state: DataFrame) -> DataFrame:
+    """The key of each RabbitMQ and Pulsar dead letter that was acknowledged where it lies, and ``removed_at``, when.
+
+    ``dead`` has the columns of ``gold.dead_letters``, ``state`` the rows of ``silver.message_state`` in the queues
+    where they lie. A Pulsar topic keeps a message until all its subscriptions acknowledged it: those count that were
+    seen there before the letter came, and those that had to do with it. Of several acknowledgements in a RabbitMQ queue
+    the first is known, and one from before the death is of an earlier one.
+    """
+    others = dead.where("system != 'zaqar'").withColumn("origin", F.struct(*MESSAGE_KEY))
+    its_id = F.coalesce("dead_letter_message_id", "message_id").alias("message_id")
+    letters = lying(others).select(*QUEUE, its_id, "origin", "dead_lettered_at")
+    there = state.where("system = 'rabbitmq' OR (system = 'pulsar' AND subscription != '')").select(
+        *_LETTER, "subscription", F.col("settled.time").alias("acknowledged"), "seen"
+    )
+    acknowledged = F.when(F.col("acknowledged") >= F.col("dead_lettered_at"), F.col("acknowledged"))
+    told = letters.join(there, _LETTER).select("origin", "subscription", acknowledged.alias("acknowledged"))
+    both = told.unionByName(_awaited(letters, there), allowMissingColumns=True)
+    each = both.groupBy("origin", "subscription").agg(F.max("acknowledged").alias("acknowledged"))
+    found = each.groupBy("origin").agg(
+        F.max("acknowledged").alias("removed_at"), F.bool_and(F.col("acknowledged").isNotNull()).alias("by_all")
+    )
+    return found.where("by_all").select("origin.*", "removed_at")
+
+
+def _awaited(letters: DataFrame, there: DataFrame) -> DataFrame:
+    """Each of the ``letters`` with each ``subscription`` that was seen in its queue before it came."""
+    known = there.join(letters.select(*QUEUE).distinct(), list(QUEUE), "left_semi").groupBy(*QUEUE, "subscription")
+    since = known.agg(F.min("seen").alias("since"))
+    return letters.join(since, list(QUEUE)).where("since <= dead_lettered_at").select("origin", "subscription")
