@@ -13,6 +13,7 @@ from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
 _MAY_PASS = "evidence = 'observed' AND reason = 'expired'"
+"""Of the deaths those that can have been the end of a delay."""
 _SECOND = "INTERVAL 1 SECOND"
 """``x-death`` has whole seconds: what happens in a death's own second may be before it."""
 
