@@ -62,7 +62,8 @@ CODES = (
         "(?i:(?:err|error|sql|vendor)[ _-]?(?:code|no|number)|errno|sqlcode)" + SEPARATOR + "-?",
         "[0-9]{1,6}",
         "error code: 1062, [Errno 111], SQLCODE=-803",
-        ("rr", "RR", "ode", "ODE", "umber"),
+        # most texts speak of an error: few of its number
+        ("ode", "ODE", "umber", "UMBER", "rrno", "rrNo", "RRNO", "rNo", *(f"r{mark}no" for mark in " _-")),
     ),
     Code(
         "exit",
