@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.decisions import NONE, Decisions, Move, standing
+from deadletter.gold.decisions import Decisions, Move, standing
 from deadletter.gold.identity import aliases, decided, with_pattern
 from deadletter.gold.patterns import grouped, judged, summarised
 from deadletter.patterns.linking import with_signature
 from deadletter.triage import current_ids
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
+NONE = Decisions()
 CITIES = ["Bern", "Lyon", "Oslo", "Riga", "Rome", "Cork", "Kiel", "Nice"]
 SCHEMA = (
     "system STRING, tenant STRING, queue STRING, subscription STRING, message_id STRING,"
@@ -58,6 +59,10 @@ def ids(found, decisions=NONE):
     return {row["message_id"]: row["pattern_id"] for row in placed.select("message_id", "pattern_id").collect()}
 
 
+def pattern_of(key):
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
 def none_known(spark):
     return spark.createDataFrame([], "alias STRING, pattern_id STRING")
 
@@ -76,6 +81,13 @@ def names_after(now, before, known):
 
 def templates(said):
     return {row["pattern_id"]: row["template"] for row in said.select("pattern_id", "template").distinct().collect()}
+
+
+def test_an_error_with_a_deviation_has_no_other_deviations_name(spark, found):
+    """Its one letter that looks healthy goes along; what else looks healthy was never called so."""
+    said = found([death(n, "no key", "looks healthy" if n == 3 else "$.to missing") for n in range(9)])
+    assert set(ids(said).values()) == {pattern_of("$.to missing")}
+    assert names_after(said, said, none_known(spark)) == {pattern_of("no key"): pattern_of("$.to missing")}
 
 
 def test_an_id_survives_more_members_and_a_wider_template(spark, found):

@@ -46,8 +46,10 @@ def _templates(lake: Lake, found: Life) -> dict[str, str]:
     from deadletter import tables
 
     wanted = [row["pattern_id"] for row in found.deaths if row["pattern_id"]]
-    named = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id").isin(wanted)) if wanted else None
-    return {row["pattern_id"]: row["template"] for row in named.collect()} if wanted else {}
+    if not wanted:
+        return {}
+    named = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id").isin(wanted))
+    return {row["pattern_id"]: row["template"] for row in named.collect()}
 
 
 def _iso(time: datetime) -> str:

@@ -12,9 +12,9 @@ from deadletter.errors import UsageError
 from deadletter.parsing.envelope import MOST_SECONDS
 
 MOST_ROWS = 50
+"""Rows of a table that are printed."""
 ONE_LINE = 60
 """Characters of a template, which can be a whole stack trace."""
-"""Rows of a table that are printed."""
 LIMITS, DELAYS = click.IntRange(0, 2**31 - 2), click.IntRange(0, MOST_SECONDS)
 """A limit can allow one delivery more, and an array's elements are counted in 32 bits."""
 

@@ -74,7 +74,7 @@ def _greater(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
     return f"{a} >= {b} OR {a} <=> {b}" if kwargs.get("or_equal") else f"{a} > {b}"
 
 
-def _pairin_set(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
+def _pair_in_set(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
     a, b = columns
     pairs = kwargs["value_pairs_set"]
     return " OR ".join(f"({a} <=> {literal(left)} AND {b} <=> {literal(right)})" for left, right in pairs)
@@ -100,7 +100,7 @@ def _sum(columns: list[str], kwargs: Kwargs, kinds: list[str]) -> str:
 SEVERAL: dict[str, Callable[[list[str], Kwargs, list[str]], str]] = {
     "expect_column_pair_values_a_to_be_greater_than_b": _greater,
     "expect_column_pair_values_to_be_equal": _all_equal,
-    "expect_column_pair_values_to_be_in_set": _pairin_set,
+    "expect_column_pair_values_to_be_in_set": _pair_in_set,
     "expect_multicolumn_sum_to_equal": _sum,
     "expect_multicolumn_values_to_be_equal": _all_equal,
     "expect_select_column_values_to_be_unique_within_record": _all_different,

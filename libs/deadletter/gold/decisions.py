@@ -37,9 +37,6 @@ class Decisions:
     moves: tuple[Move, ...] = ()
 
 
-NONE = Decisions()
-
-
 def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) -> Decisions:
     """What holds after ``rows`` of ``control.pattern_decisions``, in the order in which they were made.
 

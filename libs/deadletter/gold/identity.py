@@ -52,11 +52,11 @@ def identified(keyed: DataFrame) -> DataFrame:
 def other_names(found: DataFrame) -> DataFrame:
     """Rows of ``alias, pattern_id``: the ids that a part of each pattern had, or would have had, on its own.
 
-    These are the hashes of its members' signatures, and of their deviations where it is one of payloads.
+    These are the hashes of its members' signatures. A pattern of payloads has one deviation, of which its own id is the
+    hash; what else looked odd about members with its error makes no name of it.
     """
-    of_payload = F.when(F.col("kind") == "payload", F.col("deviation_key"))
-    keys = F.array_compact(F.array(error_key(F.col("signature")), of_payload))
-    parts = found.select("pattern_id", "earliest", F.explode(F.transform(keys, pattern_id)).alias("alias"))
+    alias = pattern_id(error_key(F.col("signature"))).alias("alias")
+    parts = found.where("signature IS NOT NULL").select("pattern_id", "earliest", alias)
     first = F.min(F.struct("earliest", "pattern_id"))["pattern_id"]
     return parts.groupBy("alias").agg(first.alias("pattern_id"))
 

@@ -99,9 +99,10 @@ def merge_events(
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
     refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events, events)] if some_bad else []
-    decisions = lake.read(tables.QUARANTINE_DECISIONS)
-    if (settle or anew) and not decisions.isEmpty():
-        facts = replace(facts, events=best_copies(facts.events, released(decisions)))
+    if settle or anew:
+        decisions = lake.read(tables.QUARANTINE_DECISIONS)
+        if not decisions.isEmpty():
+            facts = replace(facts, events=best_copies(facts.events, released(decisions)))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
