@@ -49,7 +49,8 @@ def standing_decisions(lake: Lake, known: DataFrame, as_of: datetime | None) -> 
     """What holds at ``as_of`` (null: after all decisions), each pattern by the id it has now; ``known`` are its former
     ids."""
     rows = decisions(lake, as_of)
-    named = sorted({row[name] for row in rows for name in ("pattern_id", "target") if row[name]})
+    targets = {row["target"] for row in rows if row["action"] == "merge"}
+    named = sorted({row["pattern_id"] for row in rows} | targets)
     return standing(rows, current_ids(known, named))
 
 
@@ -132,7 +133,10 @@ def _beginning(df: DataFrame, name: str, text: str) -> list[str]:
 
 
 def decide(lake: Lake, pattern: str, action: str, by: str, why: str, at: datetime, **more: str | None) -> None:
-    """Write a decision down, in force from ``at`` (UTC) on."""
+    """Write a decision down, in force from ``at`` (UTC) on. A pattern is muted as it reads now."""
+    if action == "mute":
+        now = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == pattern).select("template").first()
+        more["target"] = now and now["template"]
     row = lake.spark.range(1).select(
         F.lit(pattern).alias("pattern_id"),
         F.lit(action).alias("action"),

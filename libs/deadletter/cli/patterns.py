@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import Id, lake_option, open_lake, options, parse_time, printable, say, say_first, teller
+from deadletter.cli.common import (
+    Id,
+    json_of,
+    lake_option,
+    open_lake,
+    options,
+    parse_time,
+    printable,
+    say,
+    say_first,
+    teller,
+)
 from deadletter.errors import UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
@@ -45,7 +56,7 @@ def list_(
     for row in told:
         change = f" ({row['change']:+,})" if "change" in row else ""
         line = f"{row['pattern_id']}  {row['dead_letters']:>8,}{change}  {row['status']:<9} {row['template']}"
-        click.echo(json.dumps(row, ensure_ascii=False) if as_json else printable(line))
+        click.echo(json_of(row) if as_json else printable(line))
     if not told and not as_json:
         click.echo("No pattern.", err=True)
     if len(told) < len(found):
@@ -101,7 +112,7 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     names = {name, *row["former_ids"]}
     row["decisions"] = [made for made in triage.decisions(lake) if made["pattern_id"] in names]
     if as_json:
-        click.echo(json.dumps(row, ensure_ascii=False, default=lambda time: time.isoformat()))
+        click.echo(json_of(row))
     else:
         print_pattern(row)
 
@@ -135,7 +146,14 @@ def print_pattern(row: dict) -> None:
     _section("Former ids", [{"id": name} for name in row["former_ids"][:FORMER_IDS]], "{id}")
     if len(row["former_ids"]) > FORMER_IDS:
         say_first(FORMER_IDS, f"of {len(row['former_ids']):,} former ids", "--json shows all")
-    _section("Decisions", row["decisions"], "{decided_at:%Y-%m-%d %H:%M} {action} by {decided_by}: {why}")
+    decisions = [made | {"what": _muted_as(made, row)} for made in row["decisions"]]
+    _section("Decisions", decisions, "{decided_at:%Y-%m-%d %H:%M} {action} by {decided_by}: {why}{what}")
+
+
+def _muted_as(made: dict, row: dict) -> str:
+    """What a pattern said when it was muted, where it says more by now."""
+    then = made["target"] if made["action"] == "mute" else None
+    return f" (it was then: {then})" if then and then != row["template"] else ""
 
 
 def _times(row: dict) -> str:
@@ -210,7 +228,7 @@ def reopen(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> N
 @patterns.command()
 @_decision
 def mute(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> None:
-    """Leave PATTERN out of lists. It is still counted."""
+    """Leave PATTERN out of lists, as long as its template stays as it is. It is still counted."""
     _decide(pattern, lake_root, "mute", by, why, at)
 
 

@@ -28,11 +28,12 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Decisions:
-    """What holds: when each resolved pattern was resolved (UTC), which are muted, what each merged one is part of in
-    the end, and ``moves``: merges and splits in the order in which they were decided."""
+    """What holds: when each resolved pattern was resolved (UTC), with which template each muted one was muted (null:
+    it is muted whatever it says), what each merged one is part of in the end, and ``moves``: merges and splits in the
+    order in which they were decided."""
 
     resolved: Mapping[str, datetime] = field(default_factory=dict)
-    muted: frozenset[str] = frozenset()
+    muted: Mapping[str, str | None] = field(default_factory=dict)
     merged: Mapping[str, str] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
 
@@ -43,19 +44,20 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
     ``names`` leads from ids that patterns once had to those they have now. A split without ``along`` takes a
     merged pattern out again, or ends its own split.
 
-    >>> made = [{"pattern_id": "a", "action": "merge", "target": "b"}, {"pattern_id": "b", "action": "mute"}]
+    >>> made = [{"pattern_id": "a", "action": "merge", "target": "b"}, {"pattern_id": "b", "action": "mute",
+    ...          "target": "depot <*> is closed"}]
     >>> made += [{"pattern_id": "b", "action": "merge", "target": "c"}, {"pattern_id": "c", "action": "split",
     ...          "along": "queue"}]
     >>> held = standing(made)
-    >>> held.merged, sorted(held.muted)
-    ({'a': 'c', 'b': 'c'}, ['b'])
+    >>> held.merged, held.muted
+    ({'a': 'c', 'b': 'c'}, {'b': 'depot <*> is closed'})
     >>> [tuple(move) for move in held.moves]
     [('merge', 'a', 'b', 'a'), ('merge', 'b', 'c', 'b'), ('split', 'c', 'queue', 'c')]
     >>> made = [{"pattern_id": "p", "action": "merge", "target": "x"}]
     >>> standing([*made, {"pattern_id": "q", "action": "merge", "target": "r"}], {"q": "p", "r": "p"}).merged
     {'p': 'x'}
     """
-    resolved, muted, moves = {}, set(), {}
+    resolved, muted, moves = {}, {}, {}
     now = (names or {}).get
     for row in rows:
         pattern, action = now(row["pattern_id"], row["pattern_id"]), row["action"]
@@ -64,9 +66,9 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
         elif action == "reopen":
             resolved.pop(pattern, None)
         elif action == "mute":
-            muted.add(pattern)
+            muted[pattern] = row["target"]
         elif action == "unmute":
-            muted.discard(pattern)
+            muted.pop(pattern, None)
         elif action == "merge":
             target = now(row["target"], row["target"])
             # by other parents than its own: two that were merged apart can be one pattern now
@@ -81,7 +83,7 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
             else:
                 moves.pop(("merge", pattern), None)
     parents = _parents(moves)
-    return Decisions(resolved, frozenset(muted), {name: root(parents, name) for name in parents}, tuple(moves.values()))
+    return Decisions(resolved, muted, {name: root(parents, name) for name in parents}, tuple(moves.values()))
 
 
 def _parents(moves: Mapping[tuple[str, str], Move]) -> dict[str, str]:

@@ -69,12 +69,15 @@ def status(first_seen: Column, last_seen: Column, as_of: datetime, resolved_at: 
 
 
 def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions) -> DataFrame:
-    """Add ``status`` and ``muted`` by the ``decisions`` until ``as_of``; reads ``first_seen`` and ``last_seen``."""
+    """Add ``status`` and ``muted`` by the ``decisions`` until ``as_of``; reads ``first_seen``, ``last_seen`` and
+    ``template``. Who mutes a pattern decides about what it says: once it says more, it is told of again.
+    """
+    same = F.coalesce(looked_up(decisions.muted, F.col("pattern_id")) == F.col("template"), F.lit(True))
     resolved_at = looked_up(decisions.resolved, F.col("pattern_id")).cast("timestamp")  # no decision: a null of no type
     return patterns.withColumns(
         {
             "status": status(F.col("first_seen"), F.col("last_seen"), as_of, resolved_at),
-            "muted": F.col("pattern_id").isin(sorted(decisions.muted)),
+            "muted": F.col("pattern_id").isin(sorted(decisions.muted)) & same,
         }
     )
 
