@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import re
 import sys
@@ -68,6 +70,21 @@ def printable(text: str) -> str:
 
 def _code(number: int) -> str:
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def json_of(told: object) -> str:
+    """An object, or a dataclass, on one line of JSON as all commands print it; times as :func:`iso`.
+
+    >>> json_of({"as_of": parse_time("2026-11-20"), "where": "Zürich"})
+    '{"as_of": "2026-11-20T00:00:00.000000+00:00", "where": "Zürich"}'
+    """
+    told = dataclasses.asdict(told) if dataclasses.is_dataclass(told) else told
+    return json.dumps(told, ensure_ascii=False, default=iso)
+
+
+def iso(time: datetime) -> str:
+    """A time as JSON has it, to the microsecond, as the tables' rows do."""
+    return time.isoformat(timespec="microseconds")
 
 
 def say(text: str, bold: bool = False, err: bool = False) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import Id, lake_option, open_lake, parse_time, say
+from deadletter.cli.common import Id, iso, json_of, lake_option, open_lake, parse_time, say
 
 if TYPE_CHECKING:
     from deadletter.lake import Lake
@@ -34,7 +31,7 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     lake = open_lake(lake_root)
     found = life(lake, message_id, parse_time(as_of) or gold_as_of(lake))
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(found), default=_iso))
+        click.echo(json_of(found))
     else:
         print_life(found, _templates(lake, found))
 
@@ -52,10 +49,6 @@ def _templates(lake: Lake, found: Life) -> dict[str, str]:
     return {row["pattern_id"]: row["template"] for row in named.collect()}
 
 
-def _iso(time: datetime) -> str:
-    return time.isoformat(timespec="microseconds")
-
-
 def print_life(found: Life, templates: Mapping[str, str]) -> None:
     """Print a life for a person; ``templates`` are those of the patterns, by id."""
     from deadletter.timeline import place, rule
@@ -64,7 +57,7 @@ def print_life(found: Life, templates: Mapping[str, str]) -> None:
     say(f"as of {found.as_of:%Y-%m-%dT%H:%M:%S.%f} UTC; every time here is UTC")
     for moment in found.moments:
         event = f"  (event {moment.event_id[:12]})" if moment.event_id else ""
-        say(f"  {plain(_iso(moment.time)):26}  {moment.queue}  {moment.what}{event}")
+        say(f"  {plain(iso(moment.time)):26}  {moment.queue}  {moment.what}{event}")
     for row in found.statuses:
         say(f"Status in {place(row)}: {row['status']}, {row['claims_granted']} deliveries")
     for row in found.deaths:

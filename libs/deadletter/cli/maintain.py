@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-
 import click
 
-from deadletter.cli.common import lake_option, open_lake, teller
+from deadletter.cli.common import json_of, lake_option, open_lake, teller
 from deadletter.maintenance import SHORTEST_RETENTION, maintain
 
 
@@ -26,4 +23,4 @@ def maintain_command(lake_root: str, retain_hours: int, as_json: bool) -> None:
     """Write each table's small files together (OPTIMIZE) and delete replaced ones (VACUUM). Rows stay the same."""
     for told in maintain(open_lake(lake_root), retain_hours, teller()):
         text = f"{told.table}: {told.files_before} small files became {told.files_after}"
-        click.echo(json.dumps(dataclasses.asdict(told)) if as_json else text)
+        click.echo(json_of(told) if as_json else text)

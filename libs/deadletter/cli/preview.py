@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from deadletter.cli.common import lake_option, open_lake, print_table, say, say_first
+from deadletter.cli.common import json_of, lake_option, open_lake, print_table, say, say_first
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError
 from deadletter.parsing.envelope import MOST_SECONDS
@@ -48,13 +46,13 @@ def preview(
     from deadletter.whatif.preview import preview_delay, preview_limit, recorded
 
     found = recorded(open_lake(lake_root), Choice(system, queue, tenant, subscription))
-    told = {"system": system, "as_of": found.as_of.isoformat(), "places": found.places}
+    told = {"system": system, "as_of": found.as_of, "places": found.places}
     if limit is not None:
         told |= preview_limit(found, system, limit)
     if delay is not None:
         told["delayed"] = preview_delay(found, delay)
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json_of(told))
     else:
         print_preview(told)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 
 import click
 from pyspark.sql import DataFrame
@@ -13,6 +12,7 @@ from deadletter import tables
 from deadletter.cli.common import (
     Id,
     condition_told,
+    json_of,
     lake_option,
     open_lake,
     options,
@@ -66,7 +66,7 @@ def list_reasons(lake_root: str, where: str | None, everything: bool, as_json: b
         rows = [row.asDict() for row in by_reason(shown).collect()]
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row))
+            click.echo(json_of(row))
     elif not rows:
         click.echo("nothing waits in quarantine")
     else:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import time
 
 import click
 
 from deadletter import sources, steps, tracking
-from deadletter.cli.common import lake_option, open_lake, parse_time, print_table, say, teller
+from deadletter.cli.common import json_of, lake_option, open_lake, parse_time, print_table, say, teller
 from deadletter.gates.suites import load_all
 from deadletter.lakemasks import adopt_masks
 from deadletter.replay import habits_in
@@ -72,7 +70,7 @@ def run(
         adopt_masks(lake, masks)
     summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh, found)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(summary), default=lambda time: time.isoformat()))
+        click.echo(json_of(summary))
     else:
         print_summary(summary)
     if track:
