@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from functools import cache
 
 import pytest
 from pyspark.sql import functions as F
@@ -31,7 +32,9 @@ def dead(lake):
     return first, statuses
 
 
+@cache
 def told(lake, message_id, *options):
+    """What the command prints; the lake stays as it is."""
     return call("explain", message_id, "--lake", lake.root, *options).stdout
 
 

@@ -12,8 +12,7 @@ from deadletter.parsing import brokers
 from deadletter.session import tune
 from deadletter.silver import state
 from deadletter.staging import held_if_few
-from tests.pipelines.broken_events import AT
-from tests.unit.timed import START, at
+from tests.unit.timed import START, timed
 
 LATER = START + timedelta(days=30)
 
@@ -26,7 +25,7 @@ def few_rows():
         tune(running, 0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def parsed(spark):
     """What a broker's parser says of events."""
 
@@ -39,13 +38,12 @@ def parsed(spark):
     return parse
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def silver(parsed):
     """The facts of a broker's events, one a second where they do not say when."""
 
     def facts(system, events, seconds=3600):
-        timed = [event if event["captured_at"] != AT else at(number, event) for number, event in enumerate(events)]
-        found = parsed(system, timed)
+        found = parsed(system, timed(events))
         batch = (state.message_state(found.messages), state.claims(found.claims), found.attempts, found.policies)
         return each(until(*map(held_if_few, batch), START + timedelta(seconds=seconds)), held_if_few)
 

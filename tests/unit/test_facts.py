@@ -10,15 +10,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter.gold import rabbitmq
-from deadletter.gold.at_risk import dead_letter_queues, receivable, waiting
+from deadletter.gold.at_risk import dead_letter_queues
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
 from deadletter.gold.status import message_status
-from deadletter.rules.zaqar_store import REDIS
 from deadletter.staging import held_if_few
-from deadletter.whatif.history import Choice, histories
-from deadletter.whatif.limit import counted
 from tests.pipelines.broken_events import (
     AT,
     AT_MS,
@@ -36,6 +33,7 @@ from tests.pipelines.broken_events import (
     rabbit,
     zaqar,
 )
+from tests.unit.stories import previewed
 from tests.unit.timed import START, at, grant
 
 
@@ -97,109 +95,12 @@ def test_a_delay_that_was_accepted_counts_and_one_that_is_none_does_not(parsed):
 SHOWN = {"x-death": [{"count": 1, "reason": "rejected", "queue": "orders", "time": int(START.timestamp()) + 1}]}
 
 
-@pytest.mark.parametrize("late", [0, 0.9, 3600])
-def test_events_that_are_collected_late_take_back_no_death(silver, late):
-    """The broker's clock tells of a death, the collector's of a delivery."""
-    events = [at(0.5 + late, firehose("deliver.orders")), at(0.6 + late, firehose("deliver.dlq", headers=SHOWN))]
-    (dead,) = rabbitmq.deaths(silver("rabbitmq", events, 7200)).collect()
-    assert (dead["reason"], dead["dead_letter_queue"], dead["claim_count"]) == ("rejected", "dlq", 1)
-    again = at(0.7 + late, firehose("deliver.orders"))
-    assert rabbitmq.deaths(silver("rabbitmq", [*events, again], 7200)).isEmpty()
-
-
-def test_a_redriven_message_that_dies_again_is_dead(silver):
-    """It keeps its header, which RabbitMQ 4 begins anew where 3 counts on."""
-    kept, anew = ({"x-death": [SHOWN["x-death"][0] | {"time": int(START.timestamp()) + at}]} for at in (1, 9))
-    for last in (anew, {"x-death": [kept["x-death"][0] | {"count": 2}]}):
-        told = [("orders", {}), ("dlq", kept), ("orders", kept), ("dlq", last)]
-        events = [firehose(f"deliver.{queue}", headers=headers) for queue, headers in told]
-        assert rabbitmq.deaths(silver("rabbitmq", events)).count() == 1
-        assert rabbitmq.deaths(silver("rabbitmq", events[:3])).isEmpty()
-
-
-def shown(*entries):
-    """``x-death`` with entries of a queue, how often it died there, and when first, in seconds after the start."""
-    start = int(START.timestamp())
-    return {
-        "x-death": [{"reason": "rejected", "queue": name, "count": n, "time": start + at} for name, n, at in entries]
-    }
-
-
-def test_a_message_that_came_back_from_a_retry_queue_did_not_die_there(silver):
-    """It expired there to be tried again, and its last death is that of its work queue."""
-    events = [
-        at(0, firehose("deliver.orders")),
-        at(12, firehose("deliver.orders", headers=shown(("retry", 1, 11), ("orders", 1, 1)))),
-        at(25, firehose("deliver.orders", headers=shown(("slow", 1, 24), ("orders", 2, 1), ("retry", 1, 11)))),
-    ]
-    assert rabbitmq.deaths(silver("rabbitmq", events)).isEmpty()
-    last = at(30, firehose("deliver.dlq", headers=shown(("orders", 3, 1), ("slow", 1, 24), ("retry", 1, 11))))
-    (dead,) = rabbitmq.deaths(silver("rabbitmq", [*events, last])).collect()
-    assert (dead["queue"], dead["dead_letter_queue"]) == ("orders", "dlq")
-
-
-def test_a_message_that_died_again_where_it_lay_dead_went_there(silver):
-    """Nobody read the first dead letter queue: the next entry of ``x-death`` names it."""
-    events = [
-        at(0, firehose("deliver.orders")),
-        at(9, firehose("deliver.grave", headers=shown(("dlq", 1, 5), ("orders", 1, 1)))),
-    ]
-    dead = rabbitmq.deaths(silver("rabbitmq", events)).collect()
-    assert {(row["queue"], row["dead_letter_queue"]) for row in dead} == {("orders", "dlq"), ("dlq", "grave")}
-
-
 @pytest.mark.parametrize("told", [lambda at: at * 1000, lambda at: {"!": "timestamp", "value": at}, str])
 def test_clients_write_the_time_of_a_death_in_several_ways(parsed, told):
     read = firehose("deliver.dlq", headers={"x-death": [SHOWN["x-death"][0] | {"time": told(int(START.timestamp()))}]})
     found = parsed("rabbitmq", [read])
     (dead,) = found.messages.where("death IS NOT NULL").selectExpr("unix_seconds(death.time)").collect()
     assert dead[0] == int(START.timestamp())
-
-
-TWICE_DEAD = {"x-death": [SHOWN["x-death"][0] | {"count": 2}]}
-"""RabbitMQ keeps the time of the first death."""
-TWO_DEATHS = [
-    at(0.5, firehose("deliver.orders")),
-    at(2, firehose("deliver.dlq", headers=SHOWN)),
-    at(300, firehose("deliver.orders", headers=SHOWN)),
-    at(302, firehose("deliver.dlq", headers=TWICE_DEAD)),
-]
-
-
-def test_a_message_that_is_posted_anew_is_no_longer_dead(silver):
-    """Nor is it later: ``gold.dead_letters`` has no headers to post with it."""
-    (dead,) = rabbitmq.deaths(silver("rabbitmq", TWO_DEATHS)).collect()
-    assert dead["dead_lettered_at"].timestamp() == START.timestamp() + 300
-    anew = at(3600, firehose("deliver.orders"))
-    assert rabbitmq.deaths(silver("rabbitmq", [*TWO_DEATHS, anew], 7200)).isEmpty()
-    late = at(303, firehose("deliver.orders", headers=SHOWN))  # it came back from the first death
-    assert rabbitmq.deaths(silver("rabbitmq", [*TWO_DEATHS, late], 7200)).count() == 1
-
-
-@pytest.mark.parametrize(("known", "headers"), [(TWO_DEATHS, TWICE_DEAD), (TWO_DEATHS[:2], SHOWN)])
-def test_a_return_that_is_yet_to_come_changes_no_death(silver, known, headers):
-    """It shows the death as well, and is read from the queue where the message died."""
-    back = at(3600, firehose("deliver.orders", headers=headers))
-    before, after = (rabbitmq.deaths(silver("rabbitmq", events, 1000)).collect() for events in (known, [*known, back]))
-    assert before == after and [row["dead_letter_queue"] for row in before] == ["dlq"]
-
-
-def test_a_retry_loop_uses_up_no_deliveries(silver):
-    """A quorum queue counts anew when a message comes back from its death."""
-    back = [{"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in range(1, 5)]
-    events = [firehose("deliver.orders"), *(firehose("deliver.orders", headers=headers) for headers in back)]
-    facts = silver("rabbitmq", [queue_created(), *events])
-    dead = all_deaths(facts, stage=held_if_few, systems=["rabbitmq"])
-    (row,) = receivable(waiting(facts, dead), facts, dead).collect()
-    assert (row["claim_count"], len(row["deliveries"])) == (1, 5)
-
-
-def previewed(facts, system, queue, allowed):
-    """``{message: (counted deliveries, claims saved, fate)}`` where a message may be delivered so often."""
-    dead = all_deaths(facts, REDIS, held_if_few, [system]).withColumn("pattern_id", F.lit("p"))
-    lived = histories(facts, dead, Choice(system, queue), REDIS).withColumn("pattern_id", F.col("message_id"))
-    found = counted(lived, allowed).collect()
-    return {row["pattern_id"]: (row["deliveries"], row["claims_saved"], row["fate"]) for row in found}
 
 
 def test_the_deliveries_that_another_limit_would_count(silver):

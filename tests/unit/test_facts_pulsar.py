@@ -9,7 +9,7 @@ from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
 from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import DEAD_TOPIC, TOPIC, origin, pulsar
-from tests.unit.test_facts import previewed
+from tests.unit.stories import previewed
 from tests.unit.timed import START, at
 
 

@@ -1,47 +1,13 @@
-"""When somebody was done with a dead letter where it lies."""
-
-import pytest
+"""When somebody was done with a Pulsar dead letter where it lies."""
 
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.staging import held_if_few
-from tests.pipelines.broken_events import DEAD_TOPIC, firehose, origin, pulsar, rabbit
+from tests.pipelines.broken_events import DEAD_TOPIC, origin, pulsar
 from tests.unit.timed import START, at
-
-
-def ack(queue):
-    delivered = {"headers": {"vhost": "broken", "properties": {"message_id": "r1"}}}
-    return rabbit(f"ack.{queue}", delivered, "consumer")
-
-
-def shown(count):
-    death = {"count": count, "reason": "rejected", "queue": "orders", "time": int(START.timestamp()) + 1}
-    return firehose("deliver.dlq", {"message_id": "r1"}, {"x-death": [death]})
 
 
 def since_start(time):
     return time and time.timestamp() - START.timestamp()
-
-
-def delivered():
-    return firehose("deliver.orders", {"message_id": "r1"})
-
-
-@pytest.mark.parametrize(
-    ("events", "removed"),
-    [
-        pytest.param([at(0, delivered()), at(5, shown(1))], None, id="read"),
-        pytest.param([at(0, delivered()), at(5, shown(1)), at(6, ack("dlq"))], 6, id="acknowledged there"),
-        pytest.param([at(0, delivered()), at(5, shown(1)), at(6, ack("other"))], None, id="acknowledged elsewhere"),
-        pytest.param(
-            [at(0, delivered()), at(5, shown(1)), at(6, ack("dlq")), at(60, delivered()), at(65, shown(2))],
-            None,
-            id="died again",
-        ),
-    ],
-)
-def test_a_rabbitmq_dead_letter_is_removed_by_who_acknowledges_it(silver, events, removed):
-    (row,) = all_deaths(silver("rabbitmq", events), stage=held_if_few, systems=["rabbitmq"]).collect()
-    assert since_start(row["removed_at"]) == removed
 
 
 def letter(seconds, number):

@@ -1,0 +1,38 @@
+"""Stories of a few events that are judged all at once: to judge one alone takes as long."""
+
+import json
+
+from pyspark.sql import functions as F
+
+from deadletter.gold.dead_letters import all_deaths
+from deadletter.rules.zaqar_store import REDIS
+from deadletter.staging import held_if_few
+from deadletter.whatif.history import Choice, histories
+from deadletter.whatif.limit import counted
+from tests.unit.timed import timed
+
+TENANT = "broken"
+"""Where the events of ``broken_events`` happened: a project, a vhost, a tenant."""
+
+
+def apart(stories):
+    """The events of all stories, each story in a tenant that is called like it."""
+    return [
+        json.loads(json.dumps(event).replace(TENANT, name)) for name, told in stories.items() for event in timed(told)
+    ]
+
+
+def by_story(rows):
+    """``{story: rows}`` of collected rows."""
+    found = {}
+    for row in rows:
+        found.setdefault(row["tenant"], []).append(row)
+    return found
+
+
+def previewed(facts, system, queue, allowed):
+    """``{message: (counted deliveries, claims saved, fate)}`` where a message may be delivered so often."""
+    dead = all_deaths(facts, REDIS, held_if_few, [system]).withColumn("pattern_id", F.lit("p"))
+    lived = histories(facts, dead, Choice(system, queue), REDIS).withColumn("pattern_id", F.col("message_id"))
+    found = counted(lived, allowed).collect()
+    return {row["pattern_id"]: (row["deliveries"], row["claims_saved"], row["fate"]) for row in found}

@@ -1,0 +1,367 @@
+"""Which RabbitMQ messages died, where they went and when they were removed: what the captures do not hold.
+
+Each story has a vhost of its own; all are judged at once, two hours after their start.
+"""
+
+import pytest
+
+from deadletter.gold.at_risk import receivable, waiting
+from deadletter.gold.dead_letters import all_deaths, placed_deaths
+from deadletter.gold.discrepancies import discrepancies
+from deadletter.gold.status import message_status
+from deadletter.staging import held_if_few
+from tests.pipelines.broken_events import firehose, queue_created, rabbit
+from tests.unit.stories import TENANT, apart, by_story
+from tests.unit.timed import START, at
+
+JUDGED, LATER = 7200, 9000
+STORIES = {}
+
+
+def story(*events):
+    """Have a story judged; returns its name."""
+    name = f"story{len(STORIES)}"
+    STORIES[name] = events
+    return name
+
+
+@pytest.fixture(scope="module")
+def facts(silver):
+    return silver("rabbitmq", apart(STORIES), JUDGED)
+
+
+@pytest.fixture(scope="module")
+def dead(facts):
+    return held_if_few(all_deaths(facts, stage=held_if_few, systems=["rabbitmq"]))
+
+
+@pytest.fixture(scope="module")
+def died(facts, dead):
+    """The dead letters of a story."""
+    found = by_story(placed_deaths(dead, facts).collect())
+    return lambda name: found.get(name, [])
+
+
+@pytest.fixture(scope="module")
+def at_risk(facts, dead):
+    """The messages of a story that somebody can receive."""
+    found = by_story(receivable(waiting(facts, dead), facts, dead).collect())
+    return lambda name: found.get(name, [])
+
+
+def to(queue, ttl=None, limit=None, exchange=""):
+    """Arguments of a queue that sends its dead letters to another."""
+    told = (
+        f'{{<<"x-dead-letter-exchange">>,longstr,<<"{exchange}">>}}',
+        f'{{<<"x-dead-letter-routing-key">>,longstr,<<"{queue}">>}}',
+    )
+    ends = [f'{{<<"x-message-ttl">>,signedint,{ttl}}}'] if ttl else []
+    return *told, *ends, *([f'{{<<"x-delivery-limit">>,signedint,{limit}}}'] if limit else [])
+
+
+def entry(queue, seconds, reason="rejected", count=1):
+    """An entry of ``x-death``: how often a message died in a queue, and when first, in seconds after the start."""
+    return {"queue": queue, "reason": reason, "count": count, "time": int(START.timestamp()) + seconds}
+
+
+def read(seconds, queue, *entries, **more):
+    headers = ({"x-death": list(entries)} if entries else {}) | more
+    return at(seconds, firehose(f"deliver.{queue}", headers=headers))
+
+
+def posted(seconds, queue, message="r1"):
+    return at(seconds, firehose("publish.", {"message_id": message}, routed_queues=[queue]))
+
+
+def acked(seconds, queue):
+    told = {"headers": {"vhost": TENANT, "properties": {"message_id": "r1"}}}
+    return at(seconds, rabbit(f"ack.{queue}", told, "consumer"))
+
+
+def rejected(seconds):
+    headers = {"vhost": TENANT, "properties": {"message_id": "r1"}, "error": "KeyError: amount"}
+    return at(seconds, rabbit("reject.orders", {"headers": headers}, "consumer", payload="the body"))
+
+
+ONCE = entry("orders", 1)
+COLLECTED_LATE = [
+    (
+        story(read(0.5 + late, "orders"), read(0.6 + late, "dlq", ONCE)),
+        story(read(0.5 + late, "orders"), read(0.6 + late, "dlq", ONCE), read(0.7 + late, "orders")),
+    )
+    for late in (0, 0.9, 3600)
+]
+
+
+@pytest.mark.parametrize(("dies", "lives"), COLLECTED_LATE)
+def test_events_that_are_collected_late_take_back_no_death(died, dies, lives):
+    """The broker's clock tells of a death, the collector's of a delivery."""
+    (row,) = died(dies)
+    assert (row["reason"], row["dead_letter_queue"], row["claim_count"]) == ("rejected", "dlq", 1)
+    assert not died(lives)
+
+
+REDRIVEN = [read(0, "orders"), read(1, "dlq", ONCE), read(2, "orders", ONCE)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(story(*REDRIVEN, read(3, "dlq", entry("orders", 9))), id="its header begins anew: RabbitMQ 4"),
+        pytest.param(story(*REDRIVEN, read(3, "dlq", entry("orders", 1, count=2))), id="it counts on: RabbitMQ 3"),
+    ],
+)
+def test_a_redriven_message_that_dies_again_is_dead(died, name):
+    assert len(died(name)) == 1
+
+
+IS_BACK = story(*REDRIVEN)
+
+
+def test_a_redriven_message_is_not_dead(died):
+    assert not died(IS_BACK)
+
+
+RETRIED = [
+    read(0, "orders"),
+    read(12, "orders", entry("retry", 11), ONCE),
+    read(25, "orders", entry("slow", 24), entry("orders", 1, count=2), entry("retry", 11)),
+]
+STILL_TRIED = story(*RETRIED)
+GAVE_UP = story(*RETRIED, read(30, "dlq", entry("orders", 1, count=3), entry("slow", 24), entry("retry", 11)))
+
+
+def test_a_message_that_came_back_from_a_retry_queue_did_not_die_there(died):
+    """It expired there to be tried again, and its last death is that of its work queue."""
+    assert not died(STILL_TRIED)
+    (row,) = died(GAVE_UP)
+    assert (row["queue"], row["dead_letter_queue"]) == ("orders", "dlq")
+
+
+DIED_TWICE = story(read(0, "orders"), read(9, "grave", entry("dlq", 5), ONCE))
+
+
+def test_a_message_that_died_again_where_it_lay_dead_went_there(died):
+    """Nobody read the first dead letter queue: the next entry of ``x-death`` names it."""
+    assert {(row["queue"], row["dead_letter_queue"]) for row in died(DIED_TWICE)} == {
+        ("orders", "dlq"),
+        ("dlq", "grave"),
+    }
+
+
+TWICE = entry("orders", 1, count=2)
+"""RabbitMQ keeps the time of the first death."""
+TWO_DEATHS = [read(0.5, "orders"), read(2, "dlq", ONCE), read(300, "orders", ONCE), read(302, "dlq", TWICE)]
+DEAD_AGAIN, POSTED_ANEW = story(*TWO_DEATHS), story(*TWO_DEATHS, read(3600, "orders"))
+BACK_FROM_THE_FIRST = story(*TWO_DEATHS, read(303, "orders", ONCE))
+
+
+def test_a_message_that_is_posted_anew_is_no_longer_dead(died):
+    """Nor is it later: ``gold.dead_letters`` has no headers to post with it."""
+    (row,) = died(DEAD_AGAIN)
+    assert row["dead_lettered_at"].timestamp() == START.timestamp() + 300
+    assert not died(POSTED_ANEW)
+    assert len(died(BACK_FROM_THE_FIRST)) == 1
+
+
+YET_TO_COME = [
+    (story(*known), story(*known, read(LATER, "orders", shown)))
+    for known, shown in ((TWO_DEATHS, TWICE), (TWO_DEATHS[:2], ONCE))
+]
+
+
+@pytest.mark.parametrize(("before", "after"), YET_TO_COME)
+def test_a_return_that_is_yet_to_come_changes_no_death(died, before, after):
+    """It shows the death as well, and is read from the queue where the message died."""
+    names = ("queue", "message_id", "dead_lettered_at", "reason", "dead_letter_queue", "claim_count", "evidence")
+    told = [[tuple(row[name] for name in names) for row in died(which)] for which in (before, after)]
+    assert told[0] == told[1] and [row["dead_letter_queue"] for row in died(after)] == ["dlq"]
+
+
+LOOPED = story(
+    at(0, queue_created()),
+    read(1, "orders"),
+    *(read(1 + n, "orders", entry("orders", 1, count=n)) for n in range(1, 5)),
+)
+
+
+def test_a_retry_loop_uses_up_no_deliveries(at_risk):
+    """A quorum queue counts anew when a message comes back from its death."""
+    (row,) = at_risk(LOOPED)
+    assert (row["claim_count"], len(row["deliveries"])) == (1, 5)
+
+
+WORK = [at(0, queue_created(*to("dlq", limit=2))), posted(1, "orders", "other")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(story(*WORK, posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired"))), id="delayed"),
+        pytest.param(
+            story(
+                *WORK,
+                *(read(2, "orders"), acked(3, "orders"), posted(3, "retry")),
+                read(9, "orders", entry("retry", 8, "expired")),
+            ),
+            id="acknowledged and posted to be tried again",
+        ),
+        pytest.param(
+            story(
+                *WORK,
+                read(1, "orders"),
+                read(20, "orders", entry("far", 19, "expired"), entry("near", 5, "expired"), entry("orders", 2)),
+            ),
+            id="retried by two steps",
+        ),
+        pytest.param(
+            story(
+                *WORK, read(10.1, "orders"), read(10.8, "orders", entry("retry", 10, "expired"), entry("orders", 10))
+            ),
+            id="retried within a second",
+        ),
+    ],
+)
+def test_what_waited_and_came_to_its_work_queue_did_not_die(died, name):
+    assert not died(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "went"),
+    [
+        pytest.param(
+            story(*WORK, posted(1, "idle"), read(7, "dlq", entry("idle", 6, "expired"))),
+            ("idle", "dlq"),
+            id="nobody consumes it",
+        ),
+        pytest.param(
+            story(
+                *WORK,
+                *(posted(1, "idle", "other"), at(2, firehose("deliver.idle", {"message_id": "other"}))),
+                *(posted(3, "idle"), read(9, "orders", entry("idle", 8, "expired"))),
+            ),
+            ("idle", "orders"),
+            id="its TTL is over before anybody takes it",
+        ),
+        pytest.param(
+            story(*WORK, read(1, "orders"), read(9, "grave", entry("dlq", 8, "expired"), entry("orders", 8))),
+            ("orders", "dlq"),
+            id="dead again in the same second",
+        ),
+    ],
+)
+def test_what_went_elsewhere_died(died, name, went):
+    assert went in {(row["queue"], row["dead_letter_queue"]) for row in died(name)}
+
+
+DELAYED = story(
+    *WORK,
+    at(0, queue_created(*to("orders", ttl=5000), name="delay")),
+    posted(9, "orders"),
+    *(read(10 + count, "orders", **({"x-delivery-count": count} if count else {})) for count in range(3)),
+)
+
+
+def test_a_delay_queue_makes_no_dead_letter_queue_of_a_work_queue(at_risk):
+    """Its messages are at risk."""
+    (row,) = [row for row in at_risk(DELAYED) if row["message_id"] == "r1"]
+    assert (row["claim_count"], row["deliveries_left"]) == (3, 0)
+
+
+MOVED_ON = [
+    story(
+        *WORK, read(1, "orders"), read(5, "dlq", entry("orders", 2)), read(9, "parking", entry("orders", 2), n=number)
+    )
+    for number in range(4)
+]
+
+
+@pytest.mark.parametrize("name", MOVED_ON)
+def test_a_dead_letter_that_somebody_moved_on_went_where_it_was_read_first(died, name):
+    """Whatever the events' texts are."""
+    assert [row["dead_letter_queue"] for row in died(name)] == ["dlq"]
+
+
+AT_ONCE = story(
+    *WORK,
+    *(read(10, "orders", **{"x-delivery-count": count}) for count in (2, 1)),
+    read(12, "dlq", entry("orders", 11, "delivery_limit")),
+)
+
+
+def test_deliveries_of_one_moment_count(died):
+    assert [row["claim_count"] for row in died(AT_ONCE)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("name", "removed"),
+    [
+        pytest.param(story(read(0, "orders"), read(5, "dlq", ONCE)), None, id="read"),
+        pytest.param(story(read(0, "orders"), read(5, "dlq", ONCE), acked(6, "dlq")), 6, id="acknowledged there"),
+        pytest.param(
+            story(read(0, "orders"), read(5, "dlq", ONCE), acked(6, "other")), None, id="acknowledged elsewhere"
+        ),
+        pytest.param(
+            story(
+                *(read(0, "orders"), read(5, "dlq", ONCE), acked(6, "dlq")),
+                *(read(60, "orders"), read(65, "dlq", TWICE)),
+            ),
+            None,
+            id="died again",
+        ),
+    ],
+)
+def test_a_dead_letter_is_removed_by_who_acknowledges_it(died, name, removed):
+    (row,) = died(name)
+    assert (row["removed_at"] and row["removed_at"].timestamp() - START.timestamp()) == removed
+
+
+TO_DLQ = at(0, queue_created(*to("dlq", exchange="dlx")))
+REJECT = [at(0, firehose("deliver.orders")), rejected(1.5)]
+BACK = at(0, queue_created(*to("orders", ttl=1000), name="dlq"))
+REJECTED = {
+    "to a dead letter queue": story(TO_DLQ, *REJECT),
+    "to nowhere": story(at(0, queue_created()), *REJECT),
+    "and shown": story(TO_DLQ, *REJECT, read(5, "dlq", ONCE)),
+    "to a queue with a TTL": story(TO_DLQ, at(0, queue_created(*to("grave", ttl=1000), name="dlq")), *REJECT),
+    "to a retry queue, from where somebody takes it": story(TO_DLQ, BACK, *REJECT, read(5, "dlq", ONCE)),
+}
+NOT_DEAD = {
+    "delivered again": story(TO_DLQ, *REJECT, read(9, "orders")),
+    "to a retry queue": story(TO_DLQ, BACK, *REJECT),
+}
+
+
+def test_a_reject_is_a_death_with_the_consumers_error(died):
+    """A consumer writes it down, as RabbitMQ tells none. The queue's arguments say where it went. The post was not
+    seen: the record holds the payload, too."""
+    (row,) = died(REJECTED["to a dead letter queue"])
+    assert (row["reason"], row["cause"], row["evidence"]) == ("rejected", "rejected", "derived")
+    assert (row["dead_letter_queue"], row["error"], row["claim_count"]) == ("dlq", "KeyError: amount", 1)
+    assert row["payload_event_id"] == row["event_id"]
+    (dropped,) = died(REJECTED["to nowhere"])
+    assert dropped["dead_letter_queue"] is None
+
+
+def test_the_brokers_word_comes_first(died):
+    """It is the same death, and keeps the error."""
+    (row,) = died(REJECTED["and shown"])
+    assert (row["evidence"], row["dead_letter_queue"], row["error"]) == ("observed", "dlq", "KeyError: amount")
+
+
+def test_what_waits_in_a_retry_queue_is_not_dead(died):
+    """Its TTL sends it back. A dead letter queue with a TTL that leads elsewhere is none."""
+    assert not any(died(name) for name in NOT_DEAD.values())
+    (row,) = died(REJECTED["to a queue with a TTL"])
+    assert row["dead_letter_queue"] == "dlq"
+    (taken,) = died(REJECTED["to a retry queue, from where somebody takes it"])
+    assert taken["evidence"] == "observed"
+
+
+def test_who_was_rejected_stands_as_dead_and_differs_in_nothing(facts, dead):
+    """From what the documents say."""
+    told = {*REJECTED.values(), *NOT_DEAD.values()}
+    assert not told & by_story(discrepancies(facts, dead).collect()).keys()
+    statuses = by_story(message_status(facts, dead).where("queue = 'orders'").collect())
+    dying = {name for name in told if {"dead_lettered"} == {row["status"] for row in statuses[name]}}
+    assert dying == set(REJECTED.values())
