@@ -140,7 +140,7 @@ class Lake:
         """Raise :class:`SchemaError` where a table that is there has another shape than this version writes."""
         for table in filter(self.exists, ALL_TABLES):
             try:
-                conform(self.read(table), table)
+                conform(self._all(table), table)
             except SchemaError as error:
                 raise SchemaError(
                     f"{self.root} was made by another version: {error}. Make a new lake from the landing folder."
@@ -148,8 +148,20 @@ class Lake:
 
     def read(self, table: Table, version: int | None = None) -> DataFrame:
         """Return the table's rows, now or as it was written at a Delta ``version``."""
-        suffix = "" if version is None else f" VERSION AS OF {int(version)}"
-        return self.spark.sql(f"SELECT * FROM {self._there(table)}{suffix}")
+        if version is None and not self.catalog and self._unwritten(table):
+            return frame_of(self.spark, [], table.ddl)  # Spark plans nothing that is joined with no rows
+        return self._all(table, "" if version is None else f" VERSION AS OF {int(version)}")
+
+    def _all(self, table: Table, of: str = "") -> DataFrame:
+        return self.spark.sql(f"SELECT * FROM {self._there(table)}{of}")
+
+    def _unwritten(self, table: Table) -> bool:
+        """Whether the table was created and nothing was ever written to it. The first version of a clone has rows."""
+        if self.catalog:
+            return self.version(table) == 0 and self._all(table).isEmpty()
+        commits = list(self._commits(table))
+        first = len(commits) == 1 and int(commits[0].stem) == 0
+        return first and '"add"' not in commits[0].read_text()
 
     def _there(self, table: Table) -> str:
         """The :meth:`identifier` of a table that has to be there."""
@@ -239,7 +251,7 @@ class Lake:
         """
         fault = f"a row that {table.full_name} gets is none of those that are replaced: report it"
         rows = conform(df, table).where(f"({where}) OR raise_error({sql_string(fault)}) IS NULL")
-        unwritten = self.version(table) == 0
+        unwritten = self._unwritten(table)
         wanted = few_rows(rows)
         if wanted is not None and wanted == (Counter() if unwritten else few_rows(self.read(table).where(where))):
             return
@@ -267,7 +279,7 @@ class Lake:
         rows = conform(df, table)
         if rows.isEmpty():
             return
-        if self.version(table) == 0:  # created and never written: joining with nothing is an append
+        if self._unwritten(table):  # joining with nothing is an append
             self.append(df, table)
             return
         with self._view(rows) as view:

@@ -34,6 +34,23 @@ def test_no_rows_for_none_are_no_commit(spark, tmp_path):
     assert lake.read(TABLE).count() == 1
 
 
+def test_the_first_version_of_a_clone_has_rows(spark, tmp_path):
+    """That of a table which was made and never written has none, and Delta is not asked for them."""
+    lake, clone = Lake(spark, str(tmp_path / "lake")), Lake(spark, str(tmp_path / "clone"))
+    lake.create_missing([TABLE])
+    assert lake.read(TABLE).schema.names == TABLE.column_names and lake.read(TABLE).isEmpty()
+    assert not lake.read(TABLE).inputFiles()
+    told = {"system": "zaqar", "tenant": "p", "queue": "q", "event_id": "e", "time": NOON}
+    one = spark.createDataFrame([[told.get(name) for name in TABLE.column_names]], TABLE.ddl)
+    lake.merge(one, TABLE)
+    spark.sql(f"CREATE TABLE {clone.identifier(TABLE)} SHALLOW CLONE {lake.identifier(TABLE)}")
+    assert clone.version(TABLE) == 0 and clone.read(TABLE).count() == 1
+    clone.merge(one, TABLE)
+    assert clone.read(TABLE).count() == 1
+    clone.replace(one.where("false"), TABLE)
+    assert clone.read(TABLE).isEmpty()
+
+
 def test_the_same_rows_again_are_no_commit(spark, tmp_path, monkeypatch):
     lake = Lake(spark, str(tmp_path))
     lake.create_missing([TABLE])
