@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import re
 import shutil
 import time
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -140,28 +142,34 @@ class Lake:
         """Raise :class:`SchemaError` where a table that is there has another shape than this version writes."""
         for table in filter(self.exists, ALL_TABLES):
             try:
-                conform(self._all(table), table)
+                conform(self._rows(table), table)
             except SchemaError as error:
                 raise SchemaError(
                     f"{self.root} was made by another version: {error}. Make a new lake from the landing folder."
                 ) from None
 
     def read(self, table: Table, version: int | None = None) -> DataFrame:
-        """Return the table's rows, now or as it was written at a Delta ``version``."""
+        """Return the table's rows, now or as it was written at a Delta ``version``. Of a table in a folder that nobody
+        wrote to yet they are none, also later."""
         if version is None and not self.catalog and self._unwritten(table):
             return frame_of(self.spark, [], table.ddl)  # Spark plans nothing that is joined with no rows
-        return self._all(table, "" if version is None else f" VERSION AS OF {int(version)}")
+        return self._rows(table, "" if version is None else f" VERSION AS OF {int(version)}")
 
-    def _all(self, table: Table, of: str = "") -> DataFrame:
-        return self.spark.sql(f"SELECT * FROM {self._there(table)}{of}")
+    def _rows(self, table: Table, suffix: str = "") -> DataFrame:
+        return self.spark.sql(f"SELECT * FROM {self._there(table)}{suffix}")
 
     def _unwritten(self, table: Table) -> bool:
-        """Whether the table was created and nothing was ever written to it. The first version of a clone has rows."""
+        """Whether the table was created with the columns that it has here and nothing was ever written to it. The first
+        version of a clone has rows."""
         if self.catalog:
-            return self.version(table) == 0 and self._all(table).isEmpty()
-        commits = list(self._commits(table))
-        first = len(commits) == 1 and int(commits[0].stem) == 0
-        return first and '"add"' not in commits[0].read_text()
+            return self.version(table) == 0 and self._rows(table).isEmpty()
+        commits = list(islice(self._commits(table), 2))
+        if len(commits) != 1 or int(commits[0].stem) > 0:
+            return False
+        actions = [json.loads(line) for line in commits[0].read_text(encoding="utf-8").splitlines()]
+        schemas = [json.loads(action["metaData"]["schemaString"]) for action in actions if "metaData" in action]
+        names = [[field["name"] for field in schema["fields"]] for schema in schemas]
+        return names == [table.column_names] and not any("add" in action for action in actions)
 
     def _there(self, table: Table) -> str:
         """The :meth:`identifier` of a table that has to be there."""

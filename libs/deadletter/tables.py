@@ -297,7 +297,7 @@ POISON_PATTERNS = Table(
         Column("example_message_ids", "array<string>", "Up to three members, the earliest first"),
         Column("example_payload", "string", "The example's payload, private values masked"),
         Column("status", "string", "new, ongoing, quiet, resolved or regressed at the run's as_of"),
-        Column("muted", "boolean", "Whether people decided not to be told of it, when it had this template"),
+        Column("muted", "boolean", "Whether people decided not to be told of it, and it says no more than it did then"),
         Column("part_of", "string", "The pattern it was split from; null: from none"),
         Column("example", MEMBER, "The representative member: the one of median length"),
         Column("differences", DIFFERENCES, "How members differ from healthy payloads, and how many of them"),
@@ -404,7 +404,11 @@ PATTERN_DECISIONS = Table(
     (
         Column("pattern_id", "string", "The pattern, by the id it had then"),
         Column("action", "string", "resolve, reopen, mute, unmute, merge or split"),
-        Column("target", "string", "merge: the pattern it becomes part of; mute: the template it had then"),
+        Column(
+            "target",
+            "string",
+            "merge: the pattern it becomes part of; mute: what its template was, null: any",
+        ),
         Column("along", "string", "split: queue, error or deviation; null: undo a merge or a split"),
         Column("effective_at", "timestamp", "resolve: a death after it is a regression"),
         Column("decided_by", "string", "Who decided"),

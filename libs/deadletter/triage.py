@@ -49,7 +49,7 @@ def standing_decisions(lake: Lake, known: DataFrame, as_of: datetime | None) -> 
     """What holds at ``as_of`` (null: after all decisions), each pattern by the id it has now; ``known`` are its former
     ids."""
     rows = decisions(lake, as_of)
-    targets = {row["target"] for row in rows if row["action"] == "merge"}
+    targets = {row["target"] for row in rows if row["action"] == "merge" and row["target"]}
     named = sorted({row["pattern_id"] for row in rows} | targets)
     return standing(rows, current_ids(known, named))
 
@@ -133,10 +133,13 @@ def _beginning(df: DataFrame, name: str, text: str) -> list[str]:
 
 
 def decide(lake: Lake, pattern: str, action: str, by: str, why: str, at: datetime, **more: str | None) -> None:
-    """Write a decision down, in force from ``at`` (UTC) on. A pattern is muted as it reads now."""
+    """Write a decision down, in force from ``at`` (UTC) on. A mute notes the pattern's present template, and holds for
+    what that says; raises :class:`UsageError` where the pattern has no dead letter now, and so none."""
     if action == "mute":
         now = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == pattern).select("template").first()
-        more["target"] = now and now["template"]
+        if now is None:
+            raise UsageError(f"pattern {pattern} has no dead letter now, so there is nothing to mute")
+        more["target"] = now["template"]
     row = lake.spark.range(1).select(
         F.lit(pattern).alias("pattern_id"),
         F.lit(action).alias("action"),

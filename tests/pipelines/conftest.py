@@ -59,16 +59,13 @@ def capture_files(system):
 
 
 @pytest.fixture(scope="session")
-def all_captures(request, tmp_path_factory):
-    """A landing folder with every capture; over Spark Connect without snapshots in flight, where no test looks at
-    them."""
+def all_captures(tmp_path_factory):
+    """A landing folder with every capture."""
     landing = tmp_path_factory.mktemp("landing")
-    wanted = "SPARK_REMOTE" not in os.environ or any("in_flight" in test.name for test in request.session.items)
     for system in ("zaqar", "rabbitmq", "pulsar"):
         (landing / system).mkdir()
         for path in capture_files(system):
-            if wanted or "midflight" not in path.name:
-                shutil.copy(path, landing / system)
+            shutil.copy(path, landing / system)
     return landing
 
 

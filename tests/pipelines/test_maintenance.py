@@ -12,7 +12,7 @@ from deadletter.cli import cli
 from deadletter.lake import Lake
 from deadletter.maintenance import maintain
 from deadletter.statements import create_statement
-from deadletter.tables import PATTERN_DECISIONS, POISON_PATTERNS, PROGRESS, QUEUE_EVENTS
+from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
 from deadletter.triage import decide, decisions_version
 
 
@@ -43,9 +43,9 @@ def test_maintain(fragmented):
 
 def test_a_tidied_lake_has_the_decisions_it_had(fragmented):
     """Nothing is derived anew for it."""
-    fragmented.create_missing([PATTERN_DECISIONS, POISON_PATTERNS])
+    fragmented.create_missing([PATTERN_DECISIONS])
     for pattern in ("a", "b"):
-        decide(fragmented, pattern, "mute", "ann", "known", datetime(2026, 11, 20, tzinfo=UTC))
+        decide(fragmented, pattern, "resolve", "ann", "known", datetime(2026, 11, 20, tzinfo=UTC))
     maintain(fragmented, tell=lambda text: None)
     assert decisions_version(fragmented) == 2
 

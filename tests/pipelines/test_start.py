@@ -92,10 +92,7 @@ def test_other_commands_on_a_lake_of_another_version(spark, tmp_path, monkeypatc
     lake = Lake(spark, str(tmp_path / "lake"))
     lake.create_missing([tables.PROGRESS])
     if command[0] == "patterns":
-        table = older(tables.POISON_PATTERNS)
-        spark.sql(create_statement(lake.identifier(table), table))
-        # of one that was never written nothing is read
-        spark.sql(f"INSERT INTO {lake.identifier(table)} VALUES ({', '.join(['NULL'] * len(table.columns))})")
+        spark.sql(create_statement(lake.identifier(tables.POISON_PATTERNS), older(tables.POISON_PATTERNS)))
     code, said = call([*command, "--lake", lake.root], monkeypatch, capsys)
     assert code == 1 and told in said
 

@@ -38,7 +38,15 @@ PATTERN = dict.fromkeys(("pattern_id", "first_seen", "last_seen", "kind", "statu
     "example": {"message_id": "m", "system": "zaqar", "queue": "orders"},
     "example_payload": NASTY,
     "example_error": NASTY,
-    "decisions": [],
+    "decisions": [
+        {
+            "decided_at": datetime(2026, 11, 20, tzinfo=UTC),
+            "action": "mute",
+            "decided_by": "ann",
+            "why": NASTY,
+            "target": f"{NASTY} then",
+        }
+    ],
 }
 
 
@@ -66,6 +74,7 @@ def test_no_control_character_reaches_the_terminal(monkeypatch, capsys):
         done = shown()
         told = done.stdout if done else capsys.readouterr().out
         assert SHOWN in told and not set("\x1b\x9b\r\u202e") & set(told), what
+        assert (what == "patterns show") == ("(it was then: " in told), what
 
 
 def test_a_life_says_as_of_when(capsys):

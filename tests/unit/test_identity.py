@@ -231,7 +231,8 @@ def test_status(spark, first, last, resolved, status):
 
 
 def test_a_mute_holds_for_what_the_pattern_said(found):
-    """Another fault can come into its template later: whoever muted it did not see that one."""
+    """Another fault can come into its template later: whoever muted it did not see that one. What says less is still
+    what was muted."""
     bern = closed([0])
     before = found(bern + OTHERS).said.select("pattern_id", "template").distinct()
     rows = before.withColumns(dict.fromkeys(("first_seen", "last_seen"), F.lit(START)))
@@ -244,5 +245,11 @@ def test_a_mute_holds_for_what_the_pattern_said(found):
     wider = rows.withColumn("template", F.replace("template", F.lit("Bern"), F.lit("<*>")))
     told = {row["template"]: row["muted"] for row in judged(wider, START, held).collect()}
     assert {name for name, quiet in told.items() if quiet} == {"queue full"}  # an older version noted no template
+    narrower = standing([made("mute", seen[template], target=template.replace("Bern", "<*>"))])
+    told = {row["template"]: row["muted"] for row in judged(rows, START, narrower).collect()}
+    assert {name for name, quiet in told.items() if quiet} == {template}
+    several = standing([made("mute", seen["queue full"], target=text) for text in ("queue full", "another")])
+    told = {row["template"]: row["muted"] for row in judged(rows, START, several).collect()}
+    assert told["queue full"], "two that were muted apart are one now"
     undone = judged(rows, START, standing([*muted, made("unmute", seen[template])]))
     assert not undone.where(F.col("template") == template).first()["muted"]

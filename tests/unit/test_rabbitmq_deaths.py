@@ -3,6 +3,8 @@
 Each story has a vhost of its own; all are judged at once, two hours after their start.
 """
 
+from itertools import permutations
+
 import pytest
 
 from deadletter.gold.at_risk import receivable, waiting
@@ -38,6 +40,8 @@ def dead(facts):
 @pytest.fixture(scope="module")
 def died(facts, dead):
     """The dead letters of a story."""
+    seen = {row["tenant"] for row in facts.state.select("tenant").distinct().collect()}
+    assert seen == STORIES.keys(), "events that are refused tell nothing"
     found = by_story(placed_deaths(dead, facts).collect())
     return lambda name: found.get(name, [])
 
@@ -52,7 +56,7 @@ def at_risk(facts, dead):
 def to(queue, ttl=None, limit=None, exchange=""):
     """Arguments of a queue that sends its dead letters to another."""
     told = (
-        f'{{<<"x-dead-letter-exchange">>,longstr,<<"{exchange}">>}}',
+        f'{{<<"x-dead-letter-exchange">>,longstr,{f"""<<"{exchange}">>""" if exchange else "<<>>"}}}',
         f'{{<<"x-dead-letter-routing-key">>,longstr,<<"{queue}">>}}',
     )
     ends = [f'{{<<"x-message-ttl">>,signedint,{ttl}}}'] if ttl else []
@@ -173,9 +177,14 @@ YET_TO_COME = [
 @pytest.mark.parametrize(("before", "after"), YET_TO_COME)
 def test_a_return_that_is_yet_to_come_changes_no_death(died, before, after):
     """It shows the death as well, and is read from the queue where the message died."""
-    names = ("queue", "message_id", "dead_lettered_at", "reason", "dead_letter_queue", "claim_count", "evidence")
-    told = [[tuple(row[name] for name in names) for row in died(which)] for which in (before, after)]
-    assert told[0] == told[1] and [row["dead_letter_queue"] for row in died(after)] == ["dlq"]
+    own = {"tenant", "event_id", "payload_event_id", "failed_in"}
+
+    def plain(row):
+        deliveries = [it.asDict() | {"event_id": None} for it in row["deliveries"]]
+        return {name: value for name, value in row.asDict().items() if name not in own} | {"deliveries": deliveries}
+
+    told = [list(map(plain, died(which))) for which in (before, after)]
+    assert told[0] == told[1] and [row["dead_letter_queue"] for row in told[0]] == ["dlq"]
 
 
 LOOPED = story(
@@ -269,16 +278,14 @@ def test_a_delay_queue_makes_no_dead_letter_queue_of_a_work_queue(at_risk):
 
 
 MOVED_ON = [
-    story(
-        *WORK, read(1, "orders"), read(5, "dlq", entry("orders", 2)), read(9, "parking", entry("orders", 2), n=number)
-    )
-    for number in range(4)
+    story(*WORK, read(1, "orders"), *reads)
+    for reads in permutations([read(5, "dlq", entry("orders", 2)), read(9, "parking", entry("orders", 2))])
 ]
 
 
 @pytest.mark.parametrize("name", MOVED_ON)
 def test_a_dead_letter_that_somebody_moved_on_went_where_it_was_read_first(died, name):
-    """Whatever the events' texts are."""
+    """Whatever the order of the events' ids."""
     assert [row["dead_letter_queue"] for row in died(name)] == ["dlq"]
 
 
@@ -350,8 +357,9 @@ def test_the_brokers_word_comes_first(died):
 
 
 def test_what_waits_in_a_retry_queue_is_not_dead(died):
-    """Its TTL sends it back. A dead letter queue with a TTL that leads elsewhere is none."""
-    assert not any(died(name) for name in NOT_DEAD.values())
+    """Its TTL sends it back; nor is what is delivered again. A dead letter queue with a TTL that leads elsewhere is no
+    retry queue."""
+    assert [told for told, name in NOT_DEAD.items() if died(name)] == []
     (row,) = died(REJECTED["to a queue with a TTL"])
     assert row["dead_letter_queue"] == "dlq"
     (taken,) = died(REJECTED["to a retry queue, from where somebody takes it"])

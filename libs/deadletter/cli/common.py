@@ -73,18 +73,18 @@ def _code(number: int) -> str:
 
 
 def json_of(told: object) -> str:
-    """An object, or a dataclass, on one line of JSON as all commands print it; times as :func:`iso`.
+    """An object, or a dataclass, on one line of ASCII as all commands print JSON; times as :func:`iso`.
 
-    >>> json_of({"as_of": parse_time("2026-11-20"), "where": "Zürich"})
-    '{"as_of": "2026-11-20T00:00:00.000000+00:00", "where": "Zürich"}'
+    >>> print(json_of({"as_of": parse_time("2026-11-20"), "where": "Zürich"}))
+    {"as_of": "2026-11-20T00:00:00.000000+00:00", "where": "Z\\u00fcrich"}
     """
     told = dataclasses.asdict(told) if dataclasses.is_dataclass(told) else told
-    return json.dumps(told, ensure_ascii=False, default=iso)
+    return json.dumps(told, default=iso)
 
 
-def iso(time: datetime) -> str:
+def iso(at: datetime) -> str:
     """A time as JSON has it, to the microsecond, as the tables' rows do."""
-    return time.isoformat(timespec="microseconds")
+    return at.isoformat(timespec="microseconds")
 
 
 def say(text: str, bold: bool = False, err: bool = False) -> None:

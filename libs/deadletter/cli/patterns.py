@@ -92,7 +92,7 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
 
     from deadletter import tables, triage
     from deadletter.lakemasks import lake_masks
-    from deadletter.patterns.masking import mask, private_masks
+    from deadletter.patterns.masking import mask, mask_text, private_masks
 
     lake = open_lake(lake_root)
     name = triage.find(lake, pattern)
@@ -103,7 +103,8 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     dead = lake.read(tables.DEAD_LETTERS).where(F.col("pattern_id") == name)
     for part, value in row["example"].items():
         dead = dead.where(F.col(part) == value)
-    error = F.col("error") if reveal else mask(F.col("error"), private_masks(lake_masks(lake)))
+    private = private_masks(lake_masks(lake))
+    error = F.col("error") if reveal else mask(F.col("error"), private)
     shown = dead.select("payload", error.alias("error")).first()
     row["example_error"] = shown["error"]
     if reveal:
@@ -111,6 +112,10 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     row["former_ids"] = triage.ids_leading_to(lake, name)
     names = {name, *row["former_ids"]}
     row["decisions"] = [made for made in triage.decisions(lake) if made["pattern_id"] in names]
+    if not reveal:  # a template of then can hold what is masked by now
+        for made in row["decisions"]:
+            if made["action"] == "mute" and made["target"]:
+                made["target"] = mask_text(made["target"], private)
     if as_json:
         click.echo(json_of(row))
     else:
@@ -151,7 +156,7 @@ def print_pattern(row: dict) -> None:
 
 
 def _muted_as(made: dict, row: dict) -> str:
-    """What a pattern said when it was muted, where it says more by now."""
+    """What a pattern said when it was muted, where it says something else by now."""
     then = made["target"] if made["action"] == "mute" else None
     return f" (it was then: {then})" if then and then != row["template"] else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deadletter.cli.common import json_of, lake_option, open_lake, print_table, say, say_first
+from deadletter.cli.common import iso, json_of, lake_option, open_lake, print_table, say, say_first
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError
 from deadletter.parsing.envelope import MOST_SECONDS
@@ -68,7 +68,7 @@ def _check(system: str, limit: int | None, delay: int | None) -> None:
 
 def print_preview(told: dict) -> None:
     """Print a preview for a person."""
-    say(f"{told['system']} until {told['as_of']}", bold=True)
+    say(f"{told['system']} until {iso(told['as_of'])}", bold=True)
     for place in told["places"]:
         name = " ".join(filter(None, (place["tenant"], place["queue"], place["subscription"])))
         limits = ", ".join(map(str, place["limits"])) or "none"

@@ -5,6 +5,7 @@ The decisions are kept append-only in ``control.pattern_decisions``; what holds 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,12 +29,12 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Decisions:
-    """What holds: when each resolved pattern was resolved (UTC), with which template each muted one was muted (null:
-    it is muted whatever it says), what each merged one is part of in the end, and ``moves``: merges and splits in the
-    order in which they were decided."""
+    """What holds: when each resolved pattern was resolved (UTC), with which templates each muted one was muted (null:
+    whatever it says, as earlier versions noted none), what each merged one is part of in the end, and ``moves``: merges
+    and splits in the order in which they were decided."""
 
     resolved: Mapping[str, datetime] = field(default_factory=dict)
-    muted: Mapping[str, str | None] = field(default_factory=dict)
+    muted: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
     merged: Mapping[str, str] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
 
@@ -50,7 +51,7 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
     ...          "along": "queue"}]
     >>> held = standing(made)
     >>> held.merged, held.muted
-    ({'a': 'c', 'b': 'c'}, {'b': 'depot <*> is closed'})
+    ({'a': 'c', 'b': 'c'}, {'b': frozenset({'depot <*> is closed'})})
     >>> [tuple(move) for move in held.moves]
     [('merge', 'a', 'b', 'a'), ('merge', 'b', 'c', 'b'), ('split', 'c', 'queue', 'c')]
     >>> made = [{"pattern_id": "p", "action": "merge", "target": "x"}]
@@ -66,7 +67,8 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
         elif action == "reopen":
             resolved.pop(pattern, None)
         elif action == "mute":
-            muted[pattern] = row["target"]
+            # two patterns that were muted apart can be one now
+            muted[pattern] = muted.get(pattern, frozenset()) | {row.get("target")}
         elif action == "unmute":
             muted.pop(pattern, None)
         elif action == "merge":
@@ -88,6 +90,21 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
 
 def _parents(moves: Mapping[tuple[str, str], Move]) -> dict[str, str]:
     return {move.pattern: move.value for move in moves.values() if move.action == "merge"}
+
+
+def covering(templates: Iterable[str | None]) -> str:
+    r"""A regular expression for the templates that say no more than one of these, also for parts that were split off.
+
+    >>> told = covering({"depot <*> is closed", "queue full"})
+    >>> [bool(re.search(told, text)) for text in ("depot Bern is closed", "queue full [queue zaqar p mail]")]
+    [True, True]
+    >>> [bool(re.search(told, text)) for text in ("depot <*> is <*>", "queue full of mail", "a depot Bern is closed")]
+    [False, False, False]
+    >>> bool(re.search(covering({None}), "whatever it says"))
+    True
+    """
+    wide = [r"\S+".join(map(re.escape, text.split("<*>"))) if text is not None else ".*" for text in templates]
+    return rf"(?s)^(?:{'|'.join(sorted(wide))})(?: \[(?:{'|'.join(ALONG)}) .*\])?$"
 
 
 def root(parents: Mapping[str, str], pattern: str) -> str:

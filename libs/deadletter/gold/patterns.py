@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.columns import looked_up
 from deadletter.gold.contrast import concentrated_in, differences, examples, hourly, trend
-from deadletter.gold.decisions import Decisions
+from deadletter.gold.decisions import Decisions, covering
 from deadletter.gold.identity import ORDER, SAID_BY, identified
 from deadletter.parallel import together
 from deadletter.patterns.deviation import deviations
@@ -72,12 +72,13 @@ def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions) -> DataFr
     """Add ``status`` and ``muted`` by the ``decisions`` until ``as_of``; reads ``first_seen``, ``last_seen`` and
     ``template``. Who mutes a pattern decides about what it says: once it says more, it is told of again.
     """
-    same = F.coalesce(looked_up(decisions.muted, F.col("pattern_id")) == F.col("template"), F.lit(True))
+    muted = {pattern: covering(templates) for pattern, templates in decisions.muted.items()}
+    known = F.regexp_like("template", looked_up(muted, F.col("pattern_id")).cast("string"))
     resolved_at = looked_up(decisions.resolved, F.col("pattern_id")).cast("timestamp")  # no decision: a null of no type
     return patterns.withColumns(
         {
             "status": status(F.col("first_seen"), F.col("last_seen"), as_of, resolved_at),
-            "muted": F.col("pattern_id").isin(sorted(decisions.muted)) & same,
+            "muted": F.coalesce(known, F.lit(False)),
         }
     )
 
