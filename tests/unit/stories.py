@@ -1,6 +1,8 @@
-"""Stories of a few events that are judged all at once: to judge one alone takes as long."""
+"""What tests of a few events share: stories that are judged all at once, as to judge one alone takes as long, and what
+another limit would have done."""
 
 import json
+from collections import defaultdict
 
 from pyspark.sql import functions as F
 
@@ -23,10 +25,10 @@ def apart(stories):
 
 
 def by_story(rows):
-    """``{story: rows}`` of collected rows."""
-    found = {}
+    """``{story: rows}`` of collected rows, none for a story that has none."""
+    found = defaultdict(list)
     for row in rows:
-        found.setdefault(row["tenant"], []).append(row)
+        found[row["tenant"]].append(row)
     return found
 
 
