@@ -94,7 +94,7 @@ def test_what_a_purge_spared_in_flight(lake, name):
     assert have & before == spared and 0 < len(spared) < len(before)
 
 
-def test_the_document_alone_counts_right(lake):
+def test_the_document_alone_counts_right_in_flight(lake):
     """Without the store's habits other messages are reached, but no count differs."""
     at, want = truth.zaqar_snapshots("zaqar/midflight-b.truth.json.gz")[5]
     have = judged_at(lake, at, "m12", DOCUMENT)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import defaultdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,17 +12,13 @@ from deadletter.gold import rabbitmq
 from deadletter.gold.at_risk import dead_letter_queues
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.discrepancies import discrepancies
-from deadletter.gold.health import queue_health
-from deadletter.gold.status import message_status
 from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import (
-    AT,
     AT_MS,
     DEAD_TOPIC,
     TOPIC,
     claim,
     death,
-    declare,
     firehose,
     origin,
     policy_set,
@@ -33,8 +28,8 @@ from tests.pipelines.broken_events import (
     rabbit,
     zaqar,
 )
-from tests.unit.stories import previewed
-from tests.unit.timed import START, at, grant
+from tests.unit.stories import apart, by_story, previewed
+from tests.unit.timed import START, at
 
 
 def test_the_documents_examples_are_facts(parsed):
@@ -128,19 +123,6 @@ def test_claims_of_what_expired_unsettled_would_be_saved(silver):
     assert previewed(facts, "zaqar", "orders", 3) == {"z1": (10, 7, "lost")}
 
 
-def test_a_brokers_flag_holds_before_a_vhosts_own(silver):
-    def flag(**where):
-        return rabbit(
-            "feature.flag.enabled", {"headers": {"name": "classic_delivery_limits"} | where}, "event_exchange"
-        )
-
-    head = {"name": "orders", "vhost": "broken", "type": "rabbit_classic_queue", "arguments": []}
-    classic = rabbit("queue.created", {"headers": head}, "event_exchange")
-    (row,) = silver("rabbitmq", [classic, flag(), flag(vhost="broken")]).policies.collect()
-    assert [step["counts"] for step in row["policies"]] == [False, True]
-    assert row["policies"][1]["valid_from"].timestamp() == (START + timedelta(seconds=1)).timestamp()
-
-
 def test_headers_of_the_brokers_own_are_no_part_of_a_message(parsed):
     nameless = {"message_id": ""}
     events = [
@@ -157,118 +139,60 @@ def test_a_direct_reply_reaches_no_queue(parsed):
     assert told.messages.isEmpty() and [row["silent"] for row in told.events.collect()] == [True, True]
 
 
-def test_a_store_may_pop_without_a_claim(silver):
-    popped = {"messages": [{"id": "z1", "age": 3, "ttl": 300, "body": "x", "claim_id": None}]}
-    facts = silver("zaqar", [post(1), zaqar("DELETE", status=200, query={"pop": 1}, response=popped)])
-    (row,) = facts.state.collect()
-    assert row["settled"]["how"] == "pop" and len(row["deliveries"]) == 1
-
-
-def test_a_pop_is_not_the_claim_that_ran_out(silver):
-    """MongoDB shows that with what it pops."""
-    popped = {"messages": [{"id": "zc", "age": 90, "ttl": 300, "body": "x", "claim_id": "k1"}]}
-    facts = silver("zaqar", [claim(), at(90, zaqar("DELETE", status=200, query={"pop": 1}, response=popped))])
-    released = {row["claim_id"]: row["released"] for row in facts.claims.collect()}
-    assert len(released) == 2 and released["k1"] is None
-
-
 def ids(facts):
     return facts.messages.groupBy("message_id").agg(F.count("*").alias("n")).orderBy("n").collect()
 
 
-def test_what_was_granted_after_a_purge_was_not_purged(silver):
-    """Zaqar's purge lets be what it finds in a claim."""
-    purge = zaqar("POST", "/v2/queues/orders/purge", 204)
-    granted = claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})
-    for events, status in (([post(1), purge], "purged"), ([post(1), purge, granted], "claimed")):
-        facts = silver("zaqar", events, 5)
-        dead = all_deaths(facts, stage=held_if_few, systems=["zaqar"])
-        assert [row["status"] for row in message_status(facts, dead).collect()] == [status]
+def classic_queue(name):
+    head = {"name": name, "vhost": "broken", "type": "rabbit_classic_queue", "arguments": []}
+    return rabbit("queue.created", {"headers": head}, "event_exchange")
 
 
-def test_what_nobody_saw_posted_is_neither_delayed_nor_expired(silver):
-    """Its queue's delay was over when it was granted, and nothing tells its TTL."""
-    policy = {"_max_claim_count": 2, "_dead_letter_queue": "d", "_default_message_delay": 600}
-    events = [at(0, declare(policy)), at(1000, claim()), at(5000, claim()), at(9000, claim(status=204, response=None))]
-    (dead,) = all_deaths(silver("zaqar", events, 9000), stage=held_if_few, systems=["zaqar"]).collect()
-    assert (dead["claim_count"], dead["posted_at"], dead["expires_at"]) == (2, None, None)
-    assert dead["dead_lettered_at"] == START.replace(tzinfo=None) + timedelta(seconds=9000)
+def flag(**where):
+    return rabbit("feature.flag.enabled", {"headers": {"name": "classic_delivery_limits"} | where}, "event_exchange")
 
 
-def test_what_was_purged_did_not_expire(silver):
-    purge = zaqar("POST", "/v2/queues/orders/purge", 204, {"resource_types": ["messages"]})
-    for events, expired in (([post(1, {"ttl": 60})], 1), ([post(1, {"ttl": 60}), purge], 0)):
-        facts = silver("zaqar", events)
-        none = facts.state.where("false").select(
-            "system",
-            "tenant",
-            "queue",
-            "subscription",
-            "message_id",
-            F.lit(None).cast("timestamp").alias("dead_lettered_at"),
-        )
-        (row,) = queue_health(facts, held_if_few(none)).collect()
-        assert (row["posted"], row["expired_unseen"]) == (1, expired)
+GIVEN = {"x-delivery-limit": 3, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dlq"}
+AS_AN_OBJECT = {
+    "name": "orders",
+    "vhost": "broken",
+    "type": "rabbit_classic_queue",
+    "arguments": GIVEN | {"x-queue-type": "quorum"},
+}
+APPLIED = {"quorum_queues": 2, "classic_queues": None, "all": 2}
+"""The limit of a quorum queue by what a policy is for."""
+DECLARED = {kind: [queue_created(), policy_set(**{"apply-to": kind})] for kind in APPLIED} | {
+    "object": [
+        rabbit("queue.created", {"headers": AS_AN_OBJECT}, "event_exchange"),
+        policy_set(name="low", priority=1, definition={"delivery-limit": 2}),
+        policy_set(name="high", priority="5", definition={"delivery-limit": 7, "message-ttl": 9000}),
+    ],
+    "flag": [classic_queue("orders"), flag(), flag(vhost="broken")],
+}
+"""Events of a vhost, one after the other."""
 
 
-@pytest.mark.parametrize(("apply_to", "limit"), [("quorum_queues", 2), ("classic_queues", None), ("all", 2)])
-def test_a_policy_may_be_for_one_type_of_queue(silver, apply_to, limit):
-    history = silver("rabbitmq", [queue_created(), policy_set(**{"apply-to": apply_to})]).policies.collect()
-    assert [row["policies"][-1]["max_deliveries"] for row in history] == [limit]
+@pytest.fixture(scope="module")
+def policies(silver):
+    """The steps of the one queue that each of these vhosts has."""
+    found = by_story(silver("rabbitmq", apart(DECLARED)).policies.collect())
+    return {name: row["policies"] for name, (row,) in found.items()}
 
 
-def test_arguments_may_be_an_object_and_a_priority_in_quotes(silver):
+def test_a_policy_may_be_for_one_type_of_queue(policies):
+    assert {kind: policies[kind][-1]["max_deliveries"] for kind in APPLIED} == APPLIED
+
+
+def test_arguments_may_be_an_object_and_a_priority_in_quotes(policies):
     """As the management API writes them."""
-    given = {"x-delivery-limit": 3, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dlq"}
-    head = {"name": "orders", "vhost": "broken", "type": "rabbit_classic_queue"}
-    head["arguments"] = given | {"x-queue-type": "quorum"}
-    declared = rabbit("queue.created", {"headers": head}, "event_exchange")
-    low = policy_set(name="low", priority=1, definition={"delivery-limit": 2})
-    high = policy_set(name="high", priority="5", definition={"delivery-limit": 7, "message-ttl": 9000})
-    (row,) = silver("rabbitmq", [declared, low, high]).policies.collect()
-    told = [row["policies"][n] for n in (0, -1)]
+    told = [policies["object"][n] for n in (0, -1)]
     assert [(step["queue_type"], step["dead_letter_queue"]) for step in told] == [("quorum", "dlq")] * 2
     assert [(step["max_deliveries"], step["default_ttl"]) for step in told] == [(3, None), (3, 9)]
 
 
-LIMITED = declare({"_max_claim_count": 1, "_dead_letter_queue": "d"})
-CLASSIC = rabbit(
-    "queue.created",
-    {"headers": {"name": "classic", "vhost": "broken", "type": "rabbit_classic_queue", "arguments": []}},
-    "event_exchange",
-)
-
-
-def with_target(target):
-    return zaqar("PUT", "/v2/queues/d", 201, {"_max_claim_count": 1, "_dead_letter_queue": target} if target else {})
-
-
-DIFFERENCES = {
-    "claimed_twice_at_once": [post(1), grant(5, "k1"), grant(9, "k2")],
-    "should_have_been_moved": [LIMITED, with_target(None), post(1), grant(5, "k1"), grant(100, "k2")],
-    "claimed_after_death should_have_been_moved": [
-        *(LIMITED, with_target(None), post(1), grant(5, "k1")),
-        *(at(70, claim(status=204, response=None)), grant(100, "k2")),
-    ],
-    "dead_letter_queue_missing": [LIMITED],
-    "dead_letter_queue_has_its_own": [LIMITED, with_target("e"), zaqar("PUT", "/v2/queues/e", 201, {})],
-}
-"""Events of a project, by the kinds of differences that they show."""
-
-
-def test_zaqars_differences_are_told(silver):
-    """Each project on its own."""
-    events = [
-        (event if event["captured_at"] != AT else at(number, event)) | {"project_id": f"p{project}"}
-        for project, part in enumerate(DIFFERENCES.values())
-        for number, event in enumerate(part)
-    ]
-    facts = silver("zaqar", events)
-    told = defaultdict(set)
-    dead = all_deaths(facts, stage=held_if_few, systems=["zaqar"])
-    for row in discrepancies(facts, dead).select("tenant", "kind").collect():
-        told[row["tenant"]].add(row["kind"])
-    assert [" ".join(sorted(told[f"p{project}"])) for project in range(len(DIFFERENCES))] == list(DIFFERENCES)
+def test_a_brokers_flag_holds_before_a_vhosts_own(policies):
+    assert [step["counts"] for step in policies["flag"]] == [False, True]
+    assert policies["flag"][1]["valid_from"].timestamp() == (START + timedelta(seconds=1)).timestamp()
 
 
 @pytest.mark.parametrize(
@@ -277,7 +201,7 @@ def test_zaqars_differences_are_told(silver):
         (
             "rabbitmq",
             [
-                *(CLASSIC, policy_set(pattern="^(o|classic)"), queue_created()),
+                *(classic_queue("classic"), policy_set(pattern="^(o|classic)"), queue_created()),
                 firehose("deliver.orders", headers={"x-delivery-count": 3}),
                 # died by a limit that it reached before anybody looked
                 queue_created('{<<"x-delivery-limit">>,signedint,3}', name="late"),
@@ -308,7 +232,7 @@ def test_other_brokers_differences_are_told(silver, system, events, kinds):
 
 
 def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(silver):
-    """What waits in its retry queue comes back; a queue that no policy names any more holds nobody's dead letters."""
+    """What waits in its retry queue comes back."""
 
     def sends(target):
         given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
@@ -319,6 +243,3 @@ def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(silver):
     facts = silver("rabbitmq", events)
     found = dead_letter_queues(facts, all_deaths(facts, stage=held_if_few, systems=["rabbitmq"]))
     assert {row["queue"] for row in found.collect()} == {"parked"}
-    undone = at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))
-    facts = silver("zaqar", [at(1, LIMITED), undone])
-    assert dead_letter_queues(facts, all_deaths(facts, stage=held_if_few, systems=["zaqar"])).isEmpty()
