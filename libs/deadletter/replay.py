@@ -60,9 +60,11 @@ def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFa
 def dead_letter_links(lake: Lake) -> list[Link]:
     """Every queue with each dead letter queue it ever named, or where its dead letters are. A Zaqar queue that was
     purged goes with itself: what a purge spared there depends on all that lay in it, as if it sent its dead letters on.
+    A routing key of RabbitMQ's counts without an exchange, too: another event can name that.
     """
     purged = F.expr("system = 'zaqar' AND kind = 'purged'")
-    target = F.when(purged, F.col("queue")).otherwise(F.col("dead_letter_queue"))
+    key = F.get_json_object("attributes", "$.dead_letter_routing_key")
+    target = F.when(purged, F.col("queue")).otherwise(F.coalesce("dead_letter_queue", F.nullif(key, F.lit(""))))
     policies = lake.read(tables.QUEUE_POLICIES).withColumn("dead_letter_queue", target)
     linked = ways(policies, lake.read(tables.DEAD_LETTERS))
     there = F.expr(tenant_of("dead_letter_queue"))

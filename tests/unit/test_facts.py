@@ -159,6 +159,9 @@ AS_AN_OBJECT = {
     "type": "rabbit_classic_queue",
     "arguments": GIVEN | {"x-queue-type": "quorum"},
 }
+EXCHANGE = '{<<"x-dead-letter-exchange">>,longstr,<<"dlx">>}'
+KEY = '{<<"x-dead-letter-routing-key">>,longstr,<<"dlq">>}'
+SENDS = {"dead-letter-exchange": "dlx", "dead-letter-routing-key": "other"}
 APPLIED = {"quorum_queues": 2, "classic_queues": None, "all": 2}
 """The limit of a quorum queue by what a policy is for."""
 DECLARED = {kind: [queue_created(), policy_set(**{"apply-to": kind})] for kind in APPLIED} | {
@@ -168,8 +171,15 @@ DECLARED = {kind: [queue_created(), policy_set(**{"apply-to": kind})] for kind i
         policy_set(name="high", priority="5", definition={"delivery-limit": 7, "message-ttl": 9000}),
     ],
     "flag": [classic_queue("orders"), flag(), flag(vhost="broken")],
+    # the one name is an argument, the other the policy's; where both have it, the argument's holds
+    "key in policy": [queue_created(EXCHANGE), policy_set(definition={"dead-letter-routing-key": "dlq"})],
+    "key in arguments": [queue_created(KEY), policy_set(definition=SENDS)],
+    "no exchange": [queue_created(KEY), policy_set(definition={"dead-letter-routing-key": "other"})],
+    "both": [queue_created(EXCHANGE, KEY), policy_set(definition=SENDS)],
+    "neither": [queue_created(), policy_set(definition=SENDS)],
 }
 """Events of a vhost, one after the other."""
+TARGETS = {"key in policy": "dlq", "key in arguments": "dlq", "no exchange": None, "both": "dlq", "neither": "other"}
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +198,10 @@ def test_arguments_may_be_an_object_and_a_priority_in_quotes(policies):
     told = [policies["object"][n] for n in (0, -1)]
     assert [(step["queue_type"], step["dead_letter_queue"]) for step in told] == [("quorum", "dlq")] * 2
     assert [(step["max_deliveries"], step["default_ttl"]) for step in told] == [(3, None), (3, 9)]
+
+
+def test_where_dead_letters_go_is_told_by_arguments_and_policy_together(policies):
+    assert {name: policies[name][-1]["dead_letter_queue"] for name in TARGETS} == TARGETS
 
 
 def test_a_brokers_flag_holds_before_a_vhosts_own(policies):

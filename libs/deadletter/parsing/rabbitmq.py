@@ -321,6 +321,12 @@ def _ttl(milliseconds: str) -> str:
     return seconds(f"try_cast({milliseconds} AS bigint) DIV 1000")
 
 
+def _sends(exchange: str, target: str) -> str:
+    """SQL for the part of ``attributes`` that says where dead letters go: a queue takes the one name from its own
+    arguments and the other from a policy, so both are kept as they are given."""
+    return f"'dead_letter_exchange', {exchange}, 'dead_letter_routing_key', {target}"
+
+
 def _vhost_policies(parsed: DataFrame) -> DataFrame:
     """What holds for more than one queue: policies by pattern, and the feature flag of the whole broker."""
     limit, target, exchange = map(setting, ("delivery-limit", "dead-letter-routing-key", "dead-letter-exchange"))
@@ -344,7 +350,7 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
                 "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', "
                 "try_cast(head.priority AS bigint), "
                 "'apply-to', head.`apply-to`, 'definition', head.definition, "
-                f"'queue-mode', {setting('queue-mode')}))"
+                f"'queue-mode', {setting('queue-mode')}, {_sends(exchange, target)}))"
             ),
         },
     )
@@ -372,7 +378,7 @@ def facts(parsed: DataFrame) -> Facts:
             "default_delay": "0L",
             "attributes": (
                 f"to_json(named_struct('type', head.type, 'arguments', head.arguments, 'queue_type', {_QUEUE_TYPE}, "
-                f"'node', CASE WHEN kind IN {sql_list(COUNTER_KINDS)} THEN head.node END))"
+                f"{_sends(exchange, target)}, 'node', CASE WHEN kind IN {sql_list(COUNTER_KINDS)} THEN head.node END))"
             ),
         },
     ).unionByName(_vhost_policies(parsed))

@@ -25,6 +25,8 @@ HISTORY_FIELDS = (
     "ignored_limit",
     "counts",
     "node",
+    "dead_letter_exchange",
+    "dead_letter_routing_key",
 )
 
 
@@ -33,15 +35,15 @@ def histories(policies: DataFrame) -> DataFrame:
 
     RabbitMQ's policies for a whole vhost are in the history of each queue that they hold for. Besides the columns of
     ``silver.queue_policies`` a step has ``ignored_limit``, a limit that is set and does not hold; and for RabbitMQ
-    ``queue_type`` (quorum, classic, lazy or stream), ``counts``, whether a limit would count in the queue, and
-    ``node``, the node that what changed the counters was about.
+    ``queue_type`` (quorum, classic, lazy or stream), ``counts``, whether a limit would count in the queue, ``node``,
+    the node that what changed the counters was about, and the exchange and routing key that dead letters go by.
     """
     typed = policies.withColumns(
         {
             "queue_type": F.get_json_object("attributes", "$.queue_type"),
             "ignored_limit": F.lit(None).cast("bigint"),
             "counts": F.lit(None).cast("boolean"),
-            "node": F.get_json_object("attributes", "$.node"),
+            **{name: F.get_json_object("attributes", f"$.{name}") for name in ("node", *rabbitmq.SENDS)},
         }
     )
     by_vhost, everywhere = _shared(typed)

@@ -12,6 +12,8 @@ SHARED_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_
 COUNTER_KINDS = ("mirror_synchronised", "mirror_promoted", "recovered")
 """Kinds of ``silver.queue_policies`` that change no policy, but what a classic queue remembers of its deliveries."""
 CHANGE = "struct<name:string,pattern:string,priority:bigint,`apply-to`:string,`queue-mode`:string>"
+SENDS = ("dead_letter_exchange", "dead_letter_routing_key")
+"""What says where a queue's dead letters go: each from the queue's own arguments, else from its policy."""
 
 
 def change() -> Column:
@@ -22,7 +24,7 @@ def change() -> Column:
         "event_id",
         "kind",
         "max_deliveries",
-        "dead_letter_queue",
+        *SENDS,
         "default_ttl",
         told["name"].alias("name"),
         told["pattern"].alias("pattern"),
@@ -34,7 +36,7 @@ def change() -> Column:
 
 def best_policy(changes: Column, family: str, queue: Column, time: Column, queue_type: Column) -> Column:
     """The one of a ``family`` of policies (``policy`` or ``operator_policy``) that holds for ``queue``, as
-    ``struct<priority, limit, dead_letter_queue, ttl, queue_mode>``.
+    ``struct<priority, limit, dead_letter_exchange, dead_letter_routing_key, ttl, queue_mode>``.
 
     Of the policies that are set at ``time`` and whose regular expression matches the queue's name, the one of
     the highest priority applies, and only that one (RabbitMQ, policies); its limit is null where it sets none. A policy
@@ -43,14 +45,16 @@ def best_policy(changes: Column, family: str, queue: Column, time: Column, queue
 
     >>> row = spark.sql('''SELECT timestamp'2026-11-20 12:00:00' AS now, array(
     ...     named_struct('valid_from', timestamp'2026-11-20 10:00:00', 'event_id', 'a', 'kind', 'policy',
-    ...         'max_deliveries', 10L, 'dead_letter_queue', 'dead', 'default_ttl', 60L, 'name', 'all', 'pattern', '.*',
+    ...         'max_deliveries', 10L, 'dead_letter_exchange', '', 'dead_letter_routing_key', 'dead',
+    ...         'default_ttl', 60L, 'name', 'all', 'pattern', '.*',
     ...         'priority', 0L, 'apply_to', 'queues', 'queue_mode', NULL),
     ...     named_struct('valid_from', timestamp'2026-11-20 11:00:00', 'event_id', 'b', 'kind', 'policy',
-    ...         'max_deliveries', 3L, 'dead_letter_queue', NULL, 'default_ttl', NULL, 'name', 'mine', 'pattern', '^ord',
+    ...         'max_deliveries', 3L, 'dead_letter_exchange', NULL, 'dead_letter_routing_key', NULL,
+    ...         'default_ttl', NULL, 'name', 'mine', 'pattern', '^ord',
     ...         'priority', 5L, 'apply_to', 'all', 'queue_mode', 'lazy')
     ... ) AS changes, explode(array('orders', 'audit')) AS queue''')
     >>> best = best_policy(F.col("changes"), "policy", F.col("queue"), F.col("now"), F.lit("quorum"))
-    >>> row.select("queue", best["limit"], best["dead_letter_queue"]).toDF("queue", "limit", "target").show()
+    >>> row.select("queue", best["limit"], best["dead_letter_routing_key"]).toDF("queue", "limit", "target").show()
     +------+-----+------+
     | queue|limit|target|
     +------+-----+------+
@@ -96,7 +100,7 @@ def _rank(change: Column) -> Column:
     return F.struct(
         change["priority"].alias("priority"),
         change["max_deliveries"].alias("limit"),
-        change["dead_letter_queue"].alias("dead_letter_queue"),
+        *[change[name].alias(name) for name in SENDS],
         change["default_ttl"].alias("ttl"),
         change["queue_mode"].alias("queue_mode"),
     )
@@ -127,7 +131,8 @@ def effective_history(policies: Column, changes: Column, flag: Column, queue: Co
     Delivery limits, proposed changes 1 to 3: a limit comes from a policy, an operator policy or the argument
     ``x-delivery-limit``; RabbitMQ's documentation lets the lowest win. ``flag`` is as in
     :func:`counts_deliveries`, as ``struct<valid_from, event_id>``. Of the TTLs the least holds too; a queue's mode is
-    its argument's, else its policy's.
+    its argument's, else its policy's, and so is each of the names that its dead letters go by: the exchange can be in
+    the arguments and the routing key in the policy. Without an exchange they go nowhere.
     """
     steps = F.concat(*[F.transform(part, _moment) for part in (policies, changes, F.array_compact(F.array(flag)))])
     rows = F.transform(F.array_sort(F.array_distinct(steps)), lambda at: _in_force(policies, changes, flag, queue, at))
@@ -162,7 +167,8 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
     by_policy = F.when(best["queue_mode"] == "lazy", "lazy").otherwise("classic")
     queue_type = F.when(held["kind"].isNotNull(), F.coalesce(held["queue_type"], by_policy))
     counted = (held["kind"] != "deleted") & counts_deliveries(queue_type, flag["valid_from"], at["time"])
-    target = F.when(held["kind"] != "deleted", F.coalesce(held["dead_letter_queue"], best["dead_letter_queue"]))
+    exchange, key = (F.when(held["kind"] != "deleted", F.coalesce(held[name], best[name])) for name in SENDS)
+    target = F.when(exchange.isNotNull(), F.nullif(key, F.lit("")))
     return F.struct(
         at["time"].alias("valid_from"),
         at["event_id"].alias("event_id"),
@@ -176,4 +182,6 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
         F.when((held["kind"] != "deleted") & ~counted, limit).alias("ignored_limit"),
         F.coalesce(counted, F.lit(False)).alias("counts"),
         own["node"].alias("node"),
+        exchange.alias("dead_letter_exchange"),
+        key.alias("dead_letter_routing_key"),
     )
