@@ -32,9 +32,14 @@ def by_story(rows):
     return found
 
 
+def deaths(facts, system):
+    """What died of one broker's, in the columns of ``gold.dead_letters``."""
+    return held_if_few(all_deaths(facts, stage=held_if_few, systems=[system]))
+
+
 def previewed(facts, system, queue, allowed):
     """``{message: (counted deliveries, claims saved, fate)}`` where a message may be delivered so often."""
-    dead = all_deaths(facts, REDIS, held_if_few, [system]).withColumn("pattern_id", F.lit("p"))
+    dead = deaths(facts, system).withColumn("pattern_id", F.lit("p"))
     lived = histories(facts, dead, Choice(system, queue), REDIS).withColumn("pattern_id", F.col("message_id"))
     found = counted(lived, allowed).collect()
     return {row["pattern_id"]: (row["deliveries"], row["claims_saved"], row["fate"]) for row in found}

@@ -10,9 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold import rabbitmq
 from deadletter.gold.at_risk import dead_letter_queues
-from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.discrepancies import discrepancies
-from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import (
     AT_MS,
     DEAD_TOPIC,
@@ -28,7 +26,7 @@ from tests.pipelines.broken_events import (
     rabbit,
     zaqar,
 )
-from tests.unit.stories import apart, by_story, previewed
+from tests.unit.stories import apart, by_story, deaths, previewed
 from tests.unit.timed import START, at
 
 
@@ -152,12 +150,16 @@ def flag(**where):
     return rabbit("feature.flag.enabled", {"headers": {"name": "classic_delivery_limits"} | where}, "event_exchange")
 
 
-GIVEN = {"x-delivery-limit": 3, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dlq"}
 AS_AN_OBJECT = {
     "name": "orders",
     "vhost": "broken",
     "type": "rabbit_classic_queue",
-    "arguments": GIVEN | {"x-queue-type": "quorum"},
+    "arguments": {
+        "x-delivery-limit": 3,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dlq",
+        "x-queue-type": "quorum",
+    },
 }
 EXCHANGE = '{<<"x-dead-letter-exchange">>,longstr,<<"dlx">>}'
 KEY = '{<<"x-dead-letter-routing-key">>,longstr,<<"dlq">>}'
@@ -241,7 +243,7 @@ def test_a_brokers_flag_holds_before_a_vhosts_own(policies):
 )
 def test_other_brokers_differences_are_told(silver, system, events, kinds):
     facts = silver(system, events)
-    found = discrepancies(facts, all_deaths(facts, stage=held_if_few, systems=[system])).select("kind").collect()
+    found = discrepancies(facts, deaths(facts, system)).select("kind").collect()
     assert sorted(row["kind"] for row in found) == kinds
 
 
@@ -255,5 +257,5 @@ def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(silver):
     ways = {"orders": "retry", "retry": "orders", "mail": "parked"}
     events = [queue_created(*sends(target), name=queue) for queue, target in ways.items()]
     facts = silver("rabbitmq", events)
-    found = dead_letter_queues(facts, all_deaths(facts, stage=held_if_few, systems=["rabbitmq"]))
+    found = dead_letter_queues(facts, deaths(facts, "rabbitmq"))
     assert {row["queue"] for row in found.collect()} == {"parked"}

@@ -4,12 +4,11 @@ import pytest
 
 from deadletter.gold import pulsar as gold_pulsar
 from deadletter.gold.at_risk import receivable, waiting
-from deadletter.gold.dead_letters import all_deaths, placed_deaths
+from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
-from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import DEAD_TOPIC, TOPIC, origin, pulsar
-from tests.unit.stories import previewed
+from tests.unit.stories import deaths, previewed
 from tests.unit.timed import START, at
 
 
@@ -104,7 +103,7 @@ def test_a_partition_is_its_topic(silver):
 
 def test_pulsars_delays_are_counted(silver):
     facts = silver("pulsar", [pulsar("send", deliver_after_s=60), pulsar("send", 2)])
-    hours = queue_health(facts, all_deaths(facts, stage=held_if_few, systems=["pulsar"])).collect()
+    hours = queue_health(facts, deaths(facts, "pulsar")).collect()
     assert [(row["posted"], row["delayed"]) for row in hours] == [(2, 1)]
 
 
@@ -113,7 +112,7 @@ def test_a_death_that_names_nobody_is_its_only_receivers(silver):
     letter = pulsar("dead_letter", 50, topic="persistent://broken/default/elsewhere", properties=origin())
     events = [pulsar("send"), pulsar("receive"), pulsar("acknowledge"), letter]
     facts = silver("pulsar", events)
-    (dead,) = all_deaths(facts, stage=held_if_few, systems=["pulsar"]).collect()
+    (dead,) = deaths(facts, "pulsar").collect()
     assert (dead["subscription"], dead["claim_count"]) == (pulsar("receive")["subscription"], 1)
 
 
@@ -130,7 +129,7 @@ def test_reading_a_dead_letter_does_not_deliver_the_dead_message(silver, reader)
     read = ("receive", "negative_acknowledge", "receive", "acknowledge")
     events += [pulsar(what, 50, topic=DEAD_TOPIC, subscription=reader, error="looked at", **again(4)) for what in read]
     facts = silver("pulsar", events)
-    dead = all_deaths(facts, stage=held_if_few, systems=["pulsar"])
+    dead = deaths(facts, "pulsar")
     assert [(row["subscription"], row["claim_count"]) for row in dead.collect()] == [("s", 4)]
     assert [row["error"] for row in placed_deaths(dead, facts).collect()] == [None]
     assert discrepancies(facts, dead).isEmpty()
@@ -149,7 +148,7 @@ def test_a_counter_is_lost_where_it_falls_back_to_nothing(silver):
     letter = pulsar("dead_letter", 50, topic=f"{TOPIC}-s-DLQ", properties=origin(ORIGIN_MESSAGE_ID="9:5:-1"))
     events += [pulsar("receive", 5, redelivery_count=1), letter, pulsar("receive", 5)]
     facts = silver("pulsar", events)
-    found = discrepancies(facts, all_deaths(facts, stage=held_if_few, systems=["pulsar"]))
+    found = discrepancies(facts, deaths(facts, "pulsar"))
     told = found.select("message_id", "kind", "broker_says", "rules_say").collect()
     assert [tuple(row) for row in told] == [("9:3:-1", "lost_counter", "0", "2")]
 
@@ -174,7 +173,7 @@ def test_who_is_at_risk_was_posted_to_the_topic(silver):
     events = [pulsar("subscribe", dead_letter_policy=policy), at(5, pulsar("send"))]
     events += [pulsar("receive", redelivery_count=count) for count in (0, 1, 2)]
     facts = silver("pulsar", events)
-    dead = all_deaths(facts, stage=held_if_few, systems=["pulsar"])
+    dead = deaths(facts, "pulsar")
     (row,) = receivable(waiting(facts, dead), facts, dead).collect()
     assert (row["posted_at"].timestamp(), row["claim_count"], row["deliveries_left"]) == (START.timestamp() + 5, 3, 0)
 

@@ -1,8 +1,7 @@
 """When somebody was done with a Pulsar dead letter where it lies."""
 
-from deadletter.gold.dead_letters import all_deaths
-from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import DEAD_TOPIC, origin, pulsar
+from tests.unit.stories import deaths
 from tests.unit.timed import START, at
 
 
@@ -28,6 +27,6 @@ def test_a_pulsar_dead_letter_is_removed_when_every_subscription_acknowledged_it
     events += [there(40, "acknowledge", 2, "triage"), there(42, "acknowledge", 2, "audit")]
     events += [there(60, "acknowledge", 3, "triage")]
     events += [there(80, "acknowledge", 4, "triage"), there(81, "receive", 4, "audit")]
-    dead = all_deaths(silver("pulsar", events, 7200), stage=held_if_few, systems=["pulsar"]).collect()
+    dead = deaths(silver("pulsar", events, 7200), "pulsar").collect()
     after = {row["message_id"]: since_start(row["removed_at"]) for row in dead}
     assert after == {"9:1:-1": 20, "9:2:-1": 42, "9:3:-1": None, "9:4:-1": None}

@@ -8,12 +8,11 @@ from itertools import permutations
 import pytest
 
 from deadletter.gold.at_risk import receivable, waiting
-from deadletter.gold.dead_letters import all_deaths, placed_deaths
+from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.status import message_status
-from deadletter.staging import held_if_few
 from tests.pipelines.broken_events import firehose, queue_created, rabbit
-from tests.unit.stories import TENANT, apart, by_story
+from tests.unit.stories import TENANT, apart, by_story, deaths
 from tests.unit.timed import START, at
 
 JUDGED, LATER = 7200, 9000
@@ -34,7 +33,7 @@ def facts(silver):
 
 @pytest.fixture(scope="module")
 def dead(facts):
-    return held_if_few(all_deaths(facts, stage=held_if_few, systems=["rabbitmq"]))
+    return deaths(facts, "rabbitmq")
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,13 @@
 from pyspark.sql import functions as F
 
 from deadletter.gold.at_risk import waiting
-from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.health import queue_health
 from deadletter.gold.uneventful import split
 from deadletter.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY
 from tests.pipelines.broken_events import claim, declare, post, zaqar
 from tests.pipelines.comparing import assert_same_rows
+from tests.unit.stories import deaths
 from tests.unit.timed import START, at, grant
 
 HOUR = 3600
@@ -63,7 +63,7 @@ def test_a_project_that_is_replayed_as_a_whole_is_judged(silver):
     """A claim of the old queue reaches the message in its dead letter queue, too."""
     whole = silver("zaqar", [event | {"project_id": name} for name, events in PROJECTS.items() for event in events])
     counted = split(whole, 5, held_if_few)
-    dead = [all_deaths(facts, stage=held_if_few, systems=["zaqar"]) for facts in (whole, counted)]
+    dead = [deaths(facts, "zaqar") for facts in (whole, counted)]
     assert [(row["tenant"], row["queue"]) for row in dead[0].collect()] == [("limit", "d")]
     assert_same_rows(*dead)
     assert_same_rows(*[waiting(facts, died) for facts, died in zip((whole, counted), dead, strict=True)])

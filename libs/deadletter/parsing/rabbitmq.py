@@ -14,7 +14,7 @@ from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 from deadletter.regexes import unreadable
-from deadletter.rules.rabbitmq import COUNTER_KINDS, SHARED_KINDS
+from deadletter.rules.rabbitmq import COUNTER_KINDS, SENDS, SHARED_KINDS
 from deadletter.sqltext import sql_list
 
 SYSTEM = "rabbitmq"
@@ -324,7 +324,7 @@ def _ttl(milliseconds: str) -> str:
 def _sends(exchange: str, target: str) -> str:
     """SQL for the part of ``attributes`` that says where dead letters go: a queue takes the one name from its own
     arguments and the other from a policy, so both are kept as they are given."""
-    return f"'dead_letter_exchange', {exchange}, 'dead_letter_routing_key', {target}"
+    return ", ".join(f"'{name}', {told}" for name, told in zip(SENDS, (exchange, target), strict=True))
 
 
 def _vhost_policies(parsed: DataFrame) -> DataFrame:

@@ -25,8 +25,7 @@ HISTORY_FIELDS = (
     "ignored_limit",
     "counts",
     "node",
-    "dead_letter_exchange",
-    "dead_letter_routing_key",
+    *rabbitmq.SENDS,
 )
 
 
@@ -38,14 +37,9 @@ def histories(policies: DataFrame) -> DataFrame:
     ``queue_type`` (quorum, classic, lazy or stream), ``counts``, whether a limit would count in the queue, ``node``,
     the node that what changed the counters was about, and the exchange and routing key that dead letters go by.
     """
-    typed = policies.withColumns(
-        {
-            "queue_type": F.get_json_object("attributes", "$.queue_type"),
-            "ignored_limit": F.lit(None).cast("bigint"),
-            "counts": F.lit(None).cast("boolean"),
-            **{name: F.get_json_object("attributes", f"$.{name}") for name in ("node", *rabbitmq.SENDS)},
-        }
-    )
+    told = {name: F.get_json_object("attributes", f"$.{name}") for name in ("queue_type", "node", *rabbitmq.SENDS)}
+    derived = {"ignored_limit": F.lit(None).cast("bigint"), "counts": F.lit(None).cast("boolean")}
+    typed = policies.withColumns(told | derived)
     by_vhost, everywhere = _shared(typed)
     own = (
         typed.where(F.col("queue") != EVERY)

@@ -182,6 +182,5 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
         F.when((held["kind"] != "deleted") & ~counted, limit).alias("ignored_limit"),
         F.coalesce(counted, F.lit(False)).alias("counts"),
         own["node"].alias("node"),
-        exchange.alias("dead_letter_exchange"),
-        key.alias("dead_letter_routing_key"),
+        *[value.alias(name) for name, value in zip(SENDS, (exchange, key), strict=True)],
     )
