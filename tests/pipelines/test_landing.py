@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -127,19 +129,26 @@ def test_an_old_damaged_archive_excuses_no_other_fault(spark, tmp_path):
         return DeadletterError(f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {path.as_uri()}.")
 
     taken = spark.createDataFrame([(old.as_uri(),), (good.as_uri(),)], "source_file STRING")
-    assert [cut.name in warning for warning in source.rescue(fault(cut), taken)] == [True]
-    assert len(source.rescue(fault(cut), taken.where("false"))) == 2, "both are new"
+
+    def rescued(path, taken=taken):
+        """The warnings of a run that this file stopped."""
+        checkpoint = Path(mkdtemp(dir=tmp_path))
+        source.rescue(fault(path), checkpoint, taken)
+        return source.unread(checkpoint, lambda: taken)
+
+    assert [cut.name in warning for warning in rescued(cut)] == [True]
+    assert len(rescued(cut, taken.where("false"))) == 2, "both are new"
     with pytest.raises(DeadletterError, match="good.jsonl to its end. Put it right, or move it away and put the whole"):
-        source.rescue(fault(good), taken)
+        rescued(good)
     with pytest.raises(DeadletterError, match="quota"):
-        source.rescue(DeadletterError("quota"), taken)
+        source.rescue(DeadletterError("quota"), tmp_path, taken)
     odd = tmp_path / "zaqar" / "odd.jsonl.gz"
     odd.write_bytes(gzip.compress(GOOD[0]))
-    (warning,) = source.rescue(fault(odd), taken.union(spark.createDataFrame([(cut.as_uri(),)])))
+    (warning,) = rescued(odd, taken.union(spark.createDataFrame([(cut.as_uri(),)])))
     assert "odd.jsonl.gz: damaged archive (Spark cannot read it to its end)" in warning, "whatever Python can read"
     (tmp_path / "zaqar" / "bad-disk.jsonl").symlink_to("/proc/self/mem")  # its first bytes are an I/O error
     with pytest.raises(DeadletterError, match=r"cannot read .*bad-disk.jsonl: Input/output error"):
-        source.rescue(fault(cut), taken)
+        rescued(cut)
 
 
 def test_what_changes_after_it_was_read(spark, tmp_path, monkeypatch):
@@ -190,9 +199,11 @@ def test_a_file_that_is_gone_when_a_run_is_made_up_for(spark, tmp_path, monkeypa
     gone, cut = ingest()
     assert f"are gone: {late}. Put each there under another name" in gone and "cut.jsonl.gz: damaged" in cut
     (tmp_path / "away").rename(late)
-    (told,) = ingest()
+    again, told = ingest()
+    assert again == cut, "as long as it is there: a run that is killed tells nobody"
     assert f"were gone when they were to be read: {late}. What is new in them was not taken in" in told
     late.rename(late.with_name("again.jsonl"))
+    (tmp_path / "in" / "zaqar" / "cut.jsonl.gz").unlink()
     assert ingest() == []
     assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%/again.jsonl'").count() == 1
 

@@ -39,8 +39,9 @@ class Source(Protocol):
         ``lenient`` reads what is left where :meth:`rescue` said so.
         """
 
-    def rescue(self, error: Exception, taken: DataFrame) -> list[str]:
-        """Judge what stopped the stream: warnings where the rest can be read, otherwise a clear error is raised.
+    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> None:
+        """Judge what stopped the stream: a clear error is raised, unless the rest can be read; what cannot is noted in
+        the folder of its checkpoint, for :meth:`unread`.
 
         ``taken``: rows with the ``source_file`` of all that was read before.
         """
@@ -52,7 +53,8 @@ class Source(Protocol):
         """
 
     def unread(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
-        """Warnings where something that lies there was not read, by the notes in its checkpoint's folder.
+        """Warnings where something that lies there was not read, or not to its end, by the notes in its checkpoint's
+        folder.
 
         Asked when the stream has ended. ``taken``: gives the rows of all that was read.
         """

@@ -23,7 +23,17 @@ from deadletter.columns import unescaped
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import WILDCARDS
 from deadletter.session import on_databricks
-from deadletter.sources.noted import LOG, SCHEME, keep_gone, named, on_disk, passed_over, path_named
+from deadletter.sources.noted import (
+    LOG,
+    SCHEME,
+    keep_damaged,
+    keep_gone,
+    named,
+    on_disk,
+    passed_over,
+    path_named,
+    still_damaged,
+)
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 GZIP = 31
@@ -188,9 +198,9 @@ class Folder:
         lines = read.where(~still_written(file, self.path)).where(r"value RLIKE '\\S'")
         return lines.select(system.alias("system"), "value", file.alias("source_file"))
 
-    def rescue(self, error: Exception, taken: DataFrame) -> list[str]:
-        """A warning for each damaged archive that is not ``taken`` yet, where ``error`` is about one; otherwise it is
-        raised again, or what can be done about the file that it names.
+    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> None:
+        """Note each damaged archive that is not ``taken`` yet in ``checkpoint``, where ``error`` is about one;
+        otherwise it is raised again, or what can be done about the file that it names.
 
         Other files must not be read leniently because of an old damaged archive: what the storage fails to give
         would be left out without a word.
@@ -210,11 +220,7 @@ class Folder:
         broken = broken or dict.fromkeys(stopped, "Spark cannot read it to its end")
         known = {unquote(row[0]) for row in taken.select(path_of(F.col("source_file"))).distinct().toLocalIterator()}
         broken |= damaged_archives([path for path in files if whole_path(path) not in {place, *known}])
-        return [
-            f"{path}: damaged archive ({reason}). Its lines before the damage were taken; {ANEW}, "
-            "known lines count once."
-            for path, reason in broken.items()
-        ]
+        keep_damaged(checkpoint, {whole_path(path): reason for path, reason in broken.items()})
 
     def gone(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
         """A warning where files that a run noted and did not take in are not there for this one."""
@@ -226,9 +232,15 @@ class Folder:
         return [f"{self.path}: {told}. Put each there under another name if it is not yet."] if paths else []
 
     def unread(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
-        """Warnings where the stream, which has ended, passed over files or over what is new in them."""
+        """Warnings where the stream, which has ended, passed over files or over what is new in them, or took only what
+        comes before an archive's damage."""
+        damaged = [
+            f"{path}: damaged archive ({reason}). Its lines before the damage were taken; {ANEW} and remove this one, "
+            "known lines count once."
+            for path, reason in still_damaged(checkpoint).items()
+        ]
         if on_databricks() or not (checkpoint / LOG).is_dir():
-            return []
+            return damaged
         changed, unknown = passed_over(checkpoint, map(whole_path, self.files), taken)
         warnings = {
             f"files changed after they were read, or were gone when they were to be read: {named(changed)}. What is "
@@ -236,7 +248,7 @@ class Folder:
             f"files were not found by Spark, so nothing of them was taken in: {named(unknown)}. Rename them; where "
             "Spark runs elsewhere, let it see the same folder, in a UTF-8 locale.": unknown,
         }
-        return [f"{self.path}: {told}" for told, paths in warnings.items() if paths]
+        return damaged + [f"{self.path}: {told}" for told, paths in warnings.items() if paths]
 
 
 def system_of(file: Column, landing: str) -> Column:

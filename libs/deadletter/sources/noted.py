@@ -13,7 +13,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -27,7 +27,8 @@ SCHEME = "^[A-Za-z0-9+.-]+:(//[^/]*)?"
 LOG = "sources/0"
 """The folder of a checkpoint where Spark's file source keeps its notes."""
 COMPARED = "compared.json"
-"""The file of a checkpoint that keeps what was found here: ``{path: [time, whether lines were not taken in]}``."""
+"""The file of a checkpoint that keeps what was found here: ``{path: [time, lost]}``. ``lost`` is whether lines were not
+taken in, or the reason why those after an archive's damage were not, a text."""
 SHOWN = 3
 """So many files are named in a warning."""
 BLANK = b" \t\n\x0b\f\r"
@@ -99,6 +100,20 @@ def passed_over(checkpoint: Path, files: Iterable[str], taken: Callable[[], Data
         kept |= {path: [time, has_others(on_disk(path), known)] for path, time in new.items()}
         _keep(checkpoint, kept)
     return [path for path, (time, _) in times.items() if kept.get(path) == [time, True]], unknown
+
+
+def keep_damaged(checkpoint: Path, reasons: Mapping[str, str]) -> None:
+    """Keep which archives, by path, do not decompress to their end, and why. To be called before the lines that they
+    have are taken in: a run that is killed after that has told nobody."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    found = {path: [stat[0], why] for path, why in reasons.items() if (stat := _stat(path))}
+    _keep(checkpoint, _kept(checkpoint) | found)
+
+
+def still_damaged(checkpoint: Path) -> dict[str, str]:
+    """The archives of :func:`keep_damaged` that are there as they were then."""
+    kept = {path: (time, why) for path, (time, why) in _kept(checkpoint).items() if isinstance(why, str)}
+    return {path: why for path, (time, why) in kept.items() if (stat := _stat(path)) and stat[0] == time}
 
 
 def on_disk(path: str) -> Path:

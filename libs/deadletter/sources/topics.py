@@ -89,7 +89,7 @@ class Topic:
         }
         return PATIENCE | given | fixed
 
-    def rescue(self, error: Exception, taken: DataFrame) -> list[str]:
+    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> None:
         """Always raises: what Kafka says is put into words a person can act on."""
         raise judge(error, topic=self.name, servers=self.servers, checkpoint=self.checkpoint) from error
 

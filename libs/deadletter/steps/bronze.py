@@ -43,7 +43,7 @@ def _take_in(lake: Lake, source: Source, size: int) -> list[str]:
         try:
             _stream(lake, source)
         except (DeadletterError, PySparkException) as error:
-            warnings += source.rescue(error, taken())
+            source.rescue(error, checkpoint, taken())
             _stream(lake, source, lenient=True)
     return warnings + source.unread(checkpoint, taken)
 

@@ -49,7 +49,7 @@ def run(
             summary.as_of = as_of or summary.as_of
             gold.derive(lake, gate, as_of, habits, tell)
             summary.describe(lake)
-    except Exception:  # the next run reads these files no more: it cannot tell what was wrong with them
+    except BaseException:  # the next run reads these files no more: it cannot tell what was wrong with all of them
         for warning in summary.warnings:
             tell(f"warning: {warning}")
         if summary.events_quarantined:
