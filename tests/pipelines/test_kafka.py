@@ -152,6 +152,11 @@ def test_a_topic_that_is_not_there(broker, tmp_path):
     assert f"there is no topic nowhere at {broker.address}. Make it" in said
 
 
+@pytest.mark.parametrize("host", ["kafka..example.org", ".kafka", "k" * 64])
+def test_a_name_that_no_host_has(host):
+    assert not topics.answers(f"{host}:9092")
+
+
 def test_nobody_answers(tmp_path, monkeypatch, capsys):
     """Told before Spark starts."""
     landing = f"kafka://127.0.0.1:{kafka_broker.free_port()}/zaqar=taps"
@@ -194,7 +199,7 @@ def test_client_properties(tmp_path):
     (topic,) = topics.parse_address(f"kafka://[::1]:9092/zaqar=taps?config={file}")
     options = topic.options()
     assert options["kafka.security.protocol"] == "SASL_SSL"
-    assert options["kafka.sasl.jaas.config"] == 'Login required   user="a=b";'
+    assert options["kafka.sasl.jaas.config"] == 'Login required user="a=b";'
     assert options["kafka.bootstrap.servers"] == "[::1]:9092"
     with pytest.raises(UsageError, match="Kafka's client properties"):
         topics.read_config(str(tmp_path / "nowhere"))
@@ -206,7 +211,7 @@ def test_client_properties(tmp_path):
         "sasl.mechanism=PLAIN",
         "sasl.mechanism: PLAIN",
         "sasl.mechanism PLAIN",
-        " sasl.mechanism\t=  PLAIN ",
+        " sasl.mechanism\t=  PLAIN",
         "a:\nsasl.mechanism:PLAIN",
     ],
 )

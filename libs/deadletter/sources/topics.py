@@ -23,6 +23,7 @@ from deadletter.errors import DeadletterError, UsageError
 from deadletter.parsing.brokers import BROKERS
 from deadletter.session import SMALL_BATCH
 from deadletter.sources.kafkafaults import UNREACHABLE, judge
+from deadletter.sources.properties import properties
 
 SCHEME = "kafka://"
 ADDRESS = "kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC][?config=FILE]"
@@ -30,10 +31,6 @@ FORM = re.compile(r"kafka://(?P<servers>[^/?]+)/(?P<topics>[^/?]+)(\?config=(?P<
 SERVER = re.compile(r"\[?(?P<host>[^,\[\]]+?)\]?:(?P<port>\d{1,5})")
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 """What Kafka takes as a topic's name."""
-LINE = re.compile(r"(?:\\\n|[^\n])+")
-"""A line of a file of properties, with those that it goes on in."""
-PROPERTY = re.compile(r"([^=:\s]+)\s*[=:]?\s*(.*)", re.DOTALL)
-"""A property as Java reads it: its name ends at the first ``=``, ``:`` or blank; without a value it is empty."""
 SECONDS = 5
 """How long one server may take to answer a first call."""
 PATIENCE = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000", "fetchOffset.numRetries": "2"}
@@ -123,13 +120,14 @@ def parse_address(landing: str) -> list[Topic]:
 def answers(server: str) -> bool:
     """Whether something listens at ``HOST:PORT``."""
     host, port = SERVER.fullmatch(server).group("host", "port")
-    with contextlib.suppress(OSError, OverflowError), socket.create_connection((host, int(port)), SECONDS):
+    no_host = (OSError, OverflowError, UnicodeError)  # the last of a name that no host can have
+    with contextlib.suppress(*no_host), socket.create_connection((host, int(port)), SECONDS):
         return True
     return False
 
 
 def read_config(path: str | None) -> dict[str, str]:
-    """A file of Kafka's client properties as Java reads it: a line is ``key=value``, ``key: value`` or ``key value``.
+    """A file of Kafka's client properties, see :func:`~deadletter.sources.properties.properties`.
 
     No file, no properties. :class:`UsageError` where the file cannot be read or a line names no property.
     """
@@ -140,13 +138,7 @@ def read_config(path: str | None) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         fault = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise UsageError(f"cannot read {path}: {fault}. It is to hold Kafka's client properties.") from None
-    found = {}
-    for place in LINE.finditer(text):
-        line = place[0].replace("\\\n", "").strip()
-        if line and not line.startswith(("#", "!")):
-            pair = PROPERTY.fullmatch(line)
-            if not pair:
-                number = text.count("\n", 0, place.start()) + 1
-                raise UsageError(f"cannot read {path}: line {number} names no property. Write key=value.")
-            found[pair[1]] = pair[2]
-    return found
+    try:
+        return properties(text)
+    except ValueError as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
