@@ -35,7 +35,10 @@ def test_the_bundled_dashboard_has_every_kind_of_widget():
     }
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"datasets": [{"name": "a"}], "pages": []}'])
+NO_DASHBOARDS = ("", "[]", "{}", '{"datasets": [{"name": "a"}], "pages": []}', '{"datasets": [], "pages": ["a"]}')
+
+
+@pytest.mark.parametrize("text", NO_DASHBOARDS)
 def test_what_is_no_dashboard_is_refused(tmp_path, text):
     path = tmp_path / "x.lvdash.json"
     path.write_text(text)
@@ -49,6 +52,14 @@ def test_a_widget_that_cannot_be_drawn_is_named(tmp_path):
     path = tmp_path / "x.lvdash.json"
     path.write_text(json.dumps({"datasets": [], "pages": [page]}))
     with pytest.raises(UsageError, match="w1: sankey"):
+        load(path)
+
+
+def test_a_dashboard_of_filters_alone_has_nothing_to_show(tmp_path):
+    page = {"name": "p", "displayName": "P", "layout": [], "pageType": "PAGE_TYPE_GLOBAL_FILTERS"}
+    path = tmp_path / "x.lvdash.json"
+    path.write_text(json.dumps({"datasets": [], "pages": [page]}))
+    with pytest.raises(UsageError, match="without a page to show"):
         load(path)
 
 
@@ -84,6 +95,7 @@ def test_serverless_compute_is_asked_to_keep_nothing(there, monkeypatch):
     data.close()
     lake.spark.catalog.dropTempView.assert_called_once_with(view)
     assert (read.persist.called, lake.spark.table.return_value.unpersist.called) == (not there, not there)
+    assert read.persist.return_value.count.called == (not there), "at the start, not when it is first shown"
 
 
 def test_days_include_the_last():

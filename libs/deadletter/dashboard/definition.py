@@ -78,11 +78,14 @@ def load(path: str | Path) -> Dashboard:
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
         datasets = {data["name"]: "".join(data["queryLines"]) for data in told["datasets"]}
-        return Dashboard(datasets, tuple(_page(page) for page in told["pages"]))
+        dashboard = Dashboard(datasets, tuple(_page(page) for page in told["pages"]))
     except OSError as error:
         raise UsageError(f"cannot read the dashboard {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is not a dashboard file (.lvdash.json): {error!r}") from None
+    if not dashboard.canvases():
+        raise UsageError(f"{path} is a dashboard without a page to show")
+    return dashboard
 
 
 def _page(page: dict) -> Page:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from deadletter.dashboard.definition import Dashboard, Query, Widget
 from deadletter.lake import Lake
+from deadletter.parallel import together
 from deadletter.report.queries import rows
 from deadletter.session import on_databricks
 from deadletter.sqltext import sql_list, sql_string
@@ -74,18 +75,24 @@ def _condition(kind: str, expression: str, values: Sequence[str]) -> str:
 
 @dataclass
 class Data:
-    """The data sets of a dashboard, run once on Spark and kept until :meth:`close`; times become text. On Databricks
-    each query runs them again: serverless compute refuses to keep a frame."""
+    """The data sets of a dashboard, read at the start and kept until :meth:`close`, so that all pages show one state of
+    the lake; times become text. On Databricks each query reads them again: serverless compute refuses to keep a frame.
+    """
 
     lake: Lake
     dashboard: Dashboard
     views: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
+        kept = []
         for name, sql in self.dashboard.datasets.items():
             self.views[name] = f"dashboard_{name}_{uuid.uuid4().hex}"
             df = self.lake.query(sql)
-            (df if on_databricks() else df.persist()).createOrReplaceTempView(self.views[name])
+            if not on_databricks():
+                df = df.persist()
+                kept.append(df)
+            df.createOrReplaceTempView(self.views[name])
+        together(df.count for df in kept)  # a frame is kept when it is read
 
     def close(self) -> None:
         """Let go of the data sets: a kept one would be compared with every later plan of the session."""
