@@ -179,9 +179,14 @@ DECLARED = {kind: [queue_created(), policy_set(**{"apply-to": kind})] for kind i
     "no exchange": [queue_created(KEY), policy_set(definition={"dead-letter-routing-key": "other"})],
     "both": [queue_created(EXCHANGE, KEY), policy_set(definition=SENDS)],
     "neither": [queue_created(), policy_set(definition=SENDS)],
+    # called as what holds for all queues is
+    "star": [queue_created(KEY, name="*"), policy_set(pattern=".", definition=SENDS | {"delivery-limit": 2})],
 }
 """Events of a vhost, one after the other."""
-TARGETS = {"key in policy": "dlq", "key in arguments": "dlq", "no exchange": None, "both": "dlq", "neither": "other"}
+TARGETS = dict.fromkeys(("key in policy", "key in arguments", "both", "star"), "dlq") | {
+    "no exchange": None,
+    "neither": "other",
+}
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,9 @@ from pyspark.sql import functions as F
 from deadletter.rules import rabbitmq, zaqar_pools
 from deadletter.tables import EVERY, QUEUE_KEY
 
+OF_SEVERAL = (*rabbitmq.SHARED_KINDS, zaqar_pools.FLAVOR)
+"""Kinds of ``silver.queue_policies`` that are about no one queue; a queue can be called as they call all."""
+
 HISTORY_FIELDS = (
     "valid_from",
     "event_id",
@@ -42,7 +45,7 @@ def histories(policies: DataFrame) -> DataFrame:
     typed = policies.withColumns(told | derived)
     by_vhost, everywhere = _shared(typed)
     own = (
-        typed.where(F.col("queue") != EVERY)
+        typed.where(~F.col("kind").isin(*OF_SEVERAL))
         .groupBy(*QUEUE_KEY)
         .agg(F.array_sort(F.collect_list(F.struct(*HISTORY_FIELDS))).alias("own"))
     )
