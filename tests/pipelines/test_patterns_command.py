@@ -89,3 +89,17 @@ def test_an_example_is_masked_unless_revealed(small_lake):
     private = [row["pattern_id"] for row in told if "@example.org" in row["example_payload"]]
     assert "@example.org" not in call(small_lake, "show", private[0], "--json")
     assert "@example.org" not in call(small_lake, "list", "--json")
+
+
+def test_a_pattern_whose_example_is_not_written_yet(small_lake, monkeypatch):
+    """A run writes one table after the other, or was killed between them."""
+    read, name = Lake.read, next(iter(listed(small_lake)))
+
+    def without_dead_letters(lake, table, *version):
+        rows = read(lake, table, *version)
+        return rows.where("false") if table is tables.DEAD_LETTERS else rows
+
+    monkeypatch.setattr(Lake, "read", without_dead_letters)
+    for option in ([], ["--reveal"]):
+        told = json.loads(call(small_lake, "show", name, "--json", *option))
+        assert told["example_error"] is None and told["example"]

@@ -133,6 +133,12 @@ def test_a_suite_with_a_mistake(landing, tmp_path, monkeypatch, capsys):
     assert "silver.claims.json: expectations[0] " in told and "type 'expect_magic' cannot be used" in told
 
 
+def test_an_argument_that_is_no_utf8(tmp_path, monkeypatch, capsys):
+    """Told before Spark starts: the bridge to it would end."""
+    code, told = call(["explain", "caf\udce9", "--lake", str(tmp_path)], monkeypatch, capsys)
+    assert code == 2 and told == r"deadletter: caf\xe9 is no UTF-8. Give what is meant in UTF-8."
+
+
 def test_every_command_says_what_a_lake_is(spark, tmp_path):
     """A folder that is no lake: usage, not a stack trace."""
     out = ["--out", str(tmp_path / "out")]

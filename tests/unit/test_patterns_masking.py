@@ -174,6 +174,7 @@ def test_a_masks_file_in_toml_names_its_placeholder_itself(tmp_path):
         ("{}", "a JSON list"),
         ('[{"name": "x"}]', "rule 1 needs"),
         ('[{"name": "sku", "regex": "(", "placeholder": "<sku>"}]', "'sku': bad regex"),
+        ('[{"name": "sku", "regex": "S{9999999999}", "placeholder": "<sku>"}]', "'sku': bad regex"),
         ('[{"name": "sku", "regex": "S*", "placeholder": "<sku>"}]', "'sku': the regex matches the empty"),
         ('[{"name": "sku", "regex": "S", "placeholder": "sku"}]', "'sku': a placeholder looks like"),
         ('[{"name": "sku", "regex": "S", "placeholder": "$1<sku>"}]', "'sku': \\$1 is a group that"),

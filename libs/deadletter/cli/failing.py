@@ -22,6 +22,7 @@ from deadletter.cli.common import silence
 from deadletter.cli.early import INTERRUPTED, INTERRUPTED_CODE
 from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, last_cause
 from deadletter.lake import Lake
+from deadletter.sources.landing import shown
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -53,10 +54,15 @@ class Commands(click.Group):
     """The commands. A reader who has seen enough is no failure; a lake of another version is told as such, and so is
     the user's own key."""
 
-    def make_context(self, *args, **kwargs) -> click.Context:
-        """Parse the arguments, or print the help."""
+    def make_context(self, info_name: str | None, args: list[str], *more, **kwargs) -> click.Context:
+        """Parse the arguments, or print the help. Spark takes no text that is not UTF-8."""
         with _reader_may_leave(), _interrupt_told():
-            return super().make_context(*args, **kwargs)
+            for text in args:
+                try:
+                    text.encode()
+                except UnicodeEncodeError:
+                    raise UsageError(f"{shown(text)} is no UTF-8. Give what is meant in UTF-8.") from None
+            return super().make_context(info_name, args, *more, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""

@@ -105,9 +105,10 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
         dead = dead.where(F.col(part) == value)
     private = private_masks(lake_masks(lake))
     error = F.col("error") if reveal else mask(F.col("error"), private)
+    # no table is written with another: a run may be at work, or was killed
     shown = dead.select("payload", error.alias("error")).first()
-    row["example_error"] = shown["error"]
-    if reveal:
+    row["example_error"] = shown and shown["error"]
+    if reveal and shown:
         row["example_payload"] = shown["payload"]
     row["former_ids"] = triage.ids_leading_to(lake, name)
     names = {name, *row["former_ids"]}

@@ -24,7 +24,12 @@ from deadletter.tables import Table
 
 LIMITS = click.IntRange(1, 2**31 - 2)
 """Spark takes no larger limit, and one row more is asked for."""
-TIMESTAMPS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"}
+AS_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx",
+    # ASCII, as all JSON here: standard output is not UTF-8 everywhere
+    "writeNonAsciiCharacterAsCodePoint": "true",
+}
 
 
 @click.command()
@@ -71,9 +76,13 @@ def select_rows(lake: Lake, table: Table, as_of: str | None, where: str | None, 
 
 
 def as_json_rows(df: DataFrame) -> Iterator[str]:
-    """The rows as JSON objects, fetched as they are read."""
+    r"""The rows as JSON objects, fetched as they are read.
+
+    >>> list(as_json_rows(spark.createDataFrame([("Zürich 😀", None)], "place STRING, n INT")))
+    ['{"place":"Z\\u00FCrich \\uD83D\\uDE00","n":null}']
+    """
     try:
-        for row in df.select(F.to_json(F.struct("*"), TIMESTAMPS).alias("row")).toLocalIterator():
+        for row in df.select(F.to_json(F.struct("*"), AS_JSON).alias("row")).toLocalIterator():
             yield row["row"]
     except Py4JJavaError as error:  # the one call whose errors PySpark leaves as Java's
         raise PySparkException(last_cause(error)) from None

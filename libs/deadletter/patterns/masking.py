@@ -58,7 +58,7 @@ def _user_mask(path: str | Path, place: int, row: object) -> Mask:
     placeholder = f"{OPEN}$0{CLOSE}" if keep else str(row.get("placeholder", f"<{row['name']}>"))
     try:
         compiled = re.compile(row["regex"], re.ASCII)
-    except (re.error, TypeError) as error:
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise UsageError(f"masks file {path}: rule {row['name']!r}: bad regex: {error}") from error
     if compiled.match(""):
         raise UsageError(f"masks file {path}: rule {row['name']!r}: the regex matches the empty text")
