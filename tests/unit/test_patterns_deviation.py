@@ -113,6 +113,11 @@ PRIVATE = {
     "key": ({"balances": {"ada@example.org": 5}}, "$.balances.<email> new"),
     "key with dots": ({"balances": {"ada.lovelace@example.org": 5}}, "$.balances.<email> new"),
     "attribute": ({"@attributes": {"n": None}}, "$.@attributes.n null"),
+    "somebody's name": ({"customer": {"name": "Ada Low"}}, HEALTHY),
+    "a secret's parts": ({"password": {"hint": "ada's dog"}}, HEALTHY),
+    "a thing's name": ({"product": {"name": "lamp"}}, "$.product.name = lamp"),
+    "ones of a number": ({"schema": 1}, "$.schema = 1"),
+    "more ones of a number": ({"schema": 101}, "$.schema = 101"),
 }
 """What a payload has in place of a healthy one's, and the key that is shown: a name is nobody's vocabulary."""
 
@@ -122,6 +127,8 @@ def test_nobody_is_named_in_a_key(spark):
     names, desks = ("Bob", "Eve"), ("shop@example.org", "help@example.org")
     healthy = [
         {"customer_name": names[n % 2], "reply_to": desks[n % 2], "@attributes": {"n": n}, "balances": {}}
+        | {"customer": {"name": ("Bern AG", "Lyon SA")[n % 2]}, "password": {"hint": "my dog"}}
+        | {"product": {"name": "desk"}, "schema": 2 + n % 2}
         for n in range(60)
     ]
     rows = [("orders", json.dumps(body)) for body in healthy]

@@ -142,13 +142,15 @@ def _other_value(odd: Column, masks: Sequence[Mask]) -> Column:
 
 
 def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Column:
-    """A value as people may see it: some are private by what they are, others by their key."""
-    key = F.regexp_extract(path, r"([^.\[\]]*)[\[\]]*$", 1)
-    plain = F.translate(word, "#", "1")  # masks look for digits
+    """A value as people may see it: some are private by what they are, others by their key or by whose they are."""
+    parent, key = (F.regexp_extract(path, r"(?:([^.\[\]]*)[\[\]]*\.)?([^.\[\]]*)[\[\]]*$", group) for group in (1, 2))
+    has_digits = F.contains(word, F.lit("#"))  # which are told apart in numbers only
+    plain = F.when(has_digits, F.translate(word, "#", "1")).otherwise(word)  # masks look for digits
     own = mask(plain, private_masks(masks))  # on its own first: a user's row may ask for the whole of it
-    told = mask(F.concat(F.lit('"'), key, F.lit('": "'), own, F.lit('"')), private_masks(masks))
-    shown = F.regexp_extract(told, r'(?s)^"[^"]*": "?(.*?)"?$', 1)
-    return F.translate(shown, "1", "#")
+    there = F.concat(F.lit('"'), parent, F.lit('": {"'), key, F.lit('": "'), own, F.lit('"}'))
+    told = mask(there, private_masks(masks))  # all that is in it, where the parent's is private
+    shown = F.regexp_extract(told, r'(?s)^"[^"]*": (?:\{"[^"]*": )?"?(.*?)"?\}?$', 1)
+    return F.when(has_digits, F.translate(shown, "1", "#")).otherwise(shown)
 
 
 def _encoding(odd: Column) -> Column:

@@ -52,7 +52,11 @@ def load_masks(path: str | Path) -> tuple[Mask, ...]:
 def _user_mask(path: str | Path, place: int, row: object) -> Mask:
     if not isinstance(row, dict) or not {"name", "regex"} <= set(row):
         raise UsageError(f"masks file {path}: rule {place} needs name and regex")
-    keep, private = bool(row.get("keep", False)), bool(row.get("private", False))
+    for kind, names in {str: ("name", "regex", "why"), bool: ("keep", "private")}.items():
+        if wrong := [name for name in names if not isinstance(row.get(name, kind()), kind)]:
+            needed = "a text" if kind is str else "true or false"
+            raise UsageError(f"masks file {path}: rule {place}: {wrong[0]} is to be {needed}")
+    keep, private = row.get("keep", False), row.get("private", False)
     if keep and private:
         raise UsageError(f"masks file {path}: rule {row['name']!r}: what is private is not kept")
     placeholder = f"{OPEN}$0{CLOSE}" if keep else str(row.get("placeholder", f"<{row['name']}>"))

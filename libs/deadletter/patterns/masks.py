@@ -172,8 +172,9 @@ PRIVATE = (
     ),
     Mask(
         "somebody",
-        r"((?i:(?:customer|user|person|contact|recipient|patient|owner|employee)\\{0,3}\"\s{0,8}:\s{0,8}\{[^{}]{0,256}?"
-        r"\"name\\{0,3}\")\s{0,8}:\s{0,8})" + NAME,
+        r"((?i:(?:customer|user|person|contact|recipient|patient|owner|employee)s?\\{0,3}\"\s{0,8}:\s{0,8}\[?\s{0,8}"
+        # what else is told of them before, with what is in it
+        r"\{(?:[^{}]|\{[^{}]{0,256}+\}){0,256}?\"name\\{0,3}\")\s{0,8}:\s{0,8})" + NAME,
         "$1<name>",
         'a name of somebody: "customer": {"id": 7, "name": "Ada Low"}',
         True,
