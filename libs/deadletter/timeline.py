@@ -68,7 +68,8 @@ class Moment:
 
 @dataclass(frozen=True)
 class Life:
-    """What was known of a message at ``as_of``: its moments in order, its status in each queue, its death if it died.
+    """What was known of a message at ``as_of``: its moments in order, its status in each queue, its death if it died;
+    and the id of the message whose dead letter it is, where the broker gave that a new one.
 
     Times of the rows are ISO 8601 texts.
     """
@@ -78,13 +79,14 @@ class Life:
     moments: list[Moment]
     statuses: list[dict]
     deaths: list[dict]
+    dead_letter_of: str | None = None
 
 
 def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     """What is known of ``message_id`` until ``as_of``; :class:`UsageError` if nothing is.
 
-    A Pulsar message may be named as any client prints its id. Where no event names a message so, the id may be that of
-    its dead letter.
+    A Pulsar message may be named as any client prints its id, or by that of its dead letter as long as nobody was seen
+    to receive that: then it has a life of its own.
     """
     name = _as_kept(lake, message_id)
     mine = F.col("message_id") == name
@@ -105,7 +107,8 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
         raise UsageError(f"no event until {as_of.isoformat()} names a message {message_id}")
     shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
     shared = lake.read(tables.DEAD_LETTERS).where(mine).select(*DEATH, *SHARED)
-    return Life(name, as_of, happened, _with_a_turn(_rows(shown)), _rows(_known(dead.where(mine), shared)))
+    deaths = _rows(_known(dead.where(mine), shared))
+    return Life(name, as_of, happened, _with_a_turn(_rows(shown)), deaths, dead_letter_of=origin)
 
 
 def rule(death: Mapping) -> str:

@@ -69,6 +69,16 @@ def test_a_message_named_as_clients_print_its_id(lake, dead):
     assert f"went to {row['dead_letter_queue']} as {row['dead_letter_message_id']}" in told(lake, printed)
 
 
+def test_a_dead_letter_that_somebody_received(lake):
+    """It has a life of its own in the dead letter topic, in which nothing is said of the death."""
+    rows = lake.read(tables.DEAD_LETTERS).where("system = 'pulsar' AND removed_at IS NOT NULL")
+    row = rows.orderBy("message_id").first()
+    found = json.loads(told(lake, row["dead_letter_message_id"], "--json"))
+    assert (found["message_id"], found["deaths"]) == (row["dead_letter_message_id"], [])
+    assert found["dead_letter_of"] == row["message_id"]
+    assert json.loads(told(lake, row["message_id"], "--json"))["dead_letter_of"] is None
+
+
 def test_times_of_programs_have_their_offset(lake, dead):
     row = dead[0]["zaqar"]
     found = json.loads(told(lake, row["message_id"], "--json"))

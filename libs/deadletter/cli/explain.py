@@ -23,7 +23,8 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     """Tell a message's life: each event, its status, and if it died the rule and the policy behind it.
 
     MESSAGE_ID is the broker's; Pulsar's as any client prints it, e.g. 3:0:-1 or '(3,0,-1,-1)', or that of its dead
-    letter. Times are UTC; of a death RabbitMQ tells only the second.
+    letter: once somebody received that, its own life is told, and whose dead letter it is. Times are UTC; of a death
+    RabbitMQ tells only the second.
     """
     from deadletter.replay import gold_as_of
     from deadletter.timeline import life
@@ -55,6 +56,8 @@ def print_life(found: Life, templates: Mapping[str, str]) -> None:
 
     say(f"Message {found.message_id}", bold=True)
     say(f"as of {found.as_of:%Y-%m-%dT%H:%M:%S.%f} UTC; every time here is UTC")
+    if found.dead_letter_of:
+        say(f"It is the dead letter of {found.dead_letter_of}: explain that one for how it died")
     for moment in found.moments:
         event = f"  (event {moment.event_id[:12]})" if moment.event_id else ""
         say(f"  {plain(iso(moment.time)):26}  {moment.queue}  {moment.what}{event}")
