@@ -127,11 +127,16 @@ def test_reading_a_dead_letter_does_not_deliver_the_dead_message(silver, reader)
     events += [pulsar("receive"), *(pulsar("receive", n, topic=f"{TOPIC}-s-RETRY", **again(n)) for n in (1, 2, 3))]
     events += [pulsar("dead_letter", 50, topic=DEAD_TOPIC, **again(4))]
     read = ("receive", "negative_acknowledge", "receive", "acknowledge")
-    events += [pulsar(what, 50, topic=DEAD_TOPIC, subscription=reader, error="looked at", **again(4)) for what in read]
+    events += [
+        pulsar(what, 50, topic=DEAD_TOPIC, subscription=reader, consumer="ann", error="looked at", **again(4))
+        for what in read
+    ]
     facts = silver("pulsar", events)
     dead = deaths(facts, "pulsar")
     assert [(row["subscription"], row["claim_count"]) for row in dead.collect()] == [("s", 4)]
-    assert [row["error"] for row in placed_deaths(dead, facts).collect()] == [None]
+    (lived,) = placed_deaths(dead, facts).collect()
+    assert (lived["error"], [one["consumer"] for one in lived["deliveries"]]) == (None, ["c"] * 4)
+    assert previewed(facts, "pulsar", TOPIC, 4) == {"9:1:-1": (4, 0, "unchanged")}
     assert discrepancies(facts, dead).isEmpty()
     sought_back = silver("pulsar", [*events, pulsar("receive")])
     assert [row["claim_count"] for row in gold_pulsar.deaths(sought_back).collect()] == [5]

@@ -124,10 +124,11 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
 
 def _lives(deaths: DataFrame, facts: SilverFacts) -> DataFrame:
     """Of each dead message the last ``error`` that a consumer gave, its ``deliveries``, and ``failed_in``: the raw
-    event of its last failure. Nobody's who read a Pulsar message as a dead letter."""
+    event of its last failure. None of all this is of those who read a Pulsar message as a dead letter."""
     # the few dead are sent to where the messages are
     died = deaths.select(*tables.MESSAGE_KEY, "dead_lettered_at", "max_deliveries")
-    lives = facts.state.join(died, list(tables.MESSAGE_KEY)).withColumn("failures", own("failures"))
+    lives = facts.state.join(died, list(tables.MESSAGE_KEY))
+    lives = lives.withColumns({told: own(told) for told in ("failures", "deliveries")})
     failed_in = F.try_element_at("failures", F.lit(-1))["event_id"].alias("failed_in")
     return lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries", failed_in)
 

@@ -11,6 +11,7 @@ from deadletter.gold.at_risk import OPEN, counts_as_done
 from deadletter.gold.facts import SilverFacts, counted_deliveries
 from deadletter.gold.status import message_status
 from deadletter.gold.survival import outcome
+from deadletter.rules.pulsar import own
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY
 
@@ -50,13 +51,14 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     """One row a chosen message that was delivered at least once.
 
     Columns: the message's key, ``posted`` (as in ``silver.message_state``), ``times`` (its deliveries, in order),
-    ``deliveries`` (how many count, see :func:`~deadletter.gold.facts.counted_deliveries`), ``outcome`` (``settled``,
+    ``deliveries`` (how many count, see :func:`~deadletter.gold.facts.counted_deliveries`; of both none of a Pulsar
+    message's dead letter), ``outcome`` (``settled``,
     ``dead_lettered`` or ``unknown``), ``is_open`` (whether somebody can still receive it, in a store of these
     ``habits``), ``lost`` (whether it expired or was purged, and nobody settled it), ``settled_at``, and of its death
     ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
     """
     chosen = choice.condition()
-    died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id")
+    died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id", "max_deliveries")
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
     # a purge asks for all that lay in its queue
     here = replace(facts, state=facts.state.where(chosen), policies=facts.policies.where(chosen))
@@ -66,6 +68,7 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     is_open = F.col("status").isin(*OPEN) & ~counts_as_done()
     return (
         delivered.join(died, list(MESSAGE_KEY), "left")
+        .withColumn("deliveries", own("deliveries"))
         .join(stand.select(*MESSAGE_KEY, is_open.alias("is_open"), gone.alias("lost")), list(MESSAGE_KEY), "left")
         .select(
             *MESSAGE_KEY,
