@@ -34,7 +34,8 @@ class SchemaError(DeadletterError):
 TRACEBACK = "Traceback (most recent call last):"
 JAVA = re.compile(r"\n\s*(?:at \S+\(|(?:JVM|Driver) stacktrace:)")
 """Where a Python worker's traceback ends and the JVM's begins."""
-CAUSE = re.compile(r"^(?:Caused by)?: (?:[A-Za-z.$]+: )?(\S.*)", re.MULTILINE)
+CAUSE = re.compile(r"^(?:Caused by)?: (?:[A-Za-z.$]+Exception: )?(\S.*)", re.MULTILINE)
+"""A cause without its class, but for an error of the JVM itself: "Java heap space" alone says little."""
 
 
 def first_line(error: Exception) -> str:
@@ -58,6 +59,8 @@ def last_cause(error: Exception) -> str:
 
     >>> last_cause(ValueError("calling o1.x\\n: a.B: aborted\\n\\tat a.B\\nCaused by: java.io.IOException: it is gone"))
     'it is gone'
+    >>> last_cause(ValueError("calling o1.x\\n: java.lang.OutOfMemoryError: Java heap\\n\\tat a.B"))
+    'java.lang.OutOfMemoryError: Java heap'
     """
     causes = [] if TRACEBACK in str(error) else CAUSE.findall(str(error))
     return causes[-1][:300] if causes else first_line(error)

@@ -20,6 +20,8 @@ HEADER = "# Databricks notebook source"
 DIVIDER = re.compile(r"^# COMMAND -+$", re.MULTILINE)
 MAGIC = re.compile(r"^# MAGIC ?", re.MULTILINE)
 COMMAND = re.compile(r"^# MAGIC +(%\S+)", re.MULTILINE)
+TITLE = re.compile(r"\A# DBTITLE [^\n]*\n+")
+"""A cell's title, before what is in it."""
 
 
 def widget(name: str, default: str, label: str) -> str:
@@ -57,7 +59,7 @@ class Cell:
 def cells(source: str) -> list[Cell]:
     """The cells of a notebook's source; :class:`UsageError` where one is neither Python nor ``%md``.
 
-    >>> for cell in cells("# Databricks notebook source\\n# MAGIC %md\\n# MAGIC # Hello\\n\\n"
+    >>> for cell in cells("# Databricks notebook source\\n# DBTITLE 1,Welcome\\n# MAGIC %md\\n# MAGIC # Hello\\n\\n"
     ...                   "# COMMAND ----------\\n\\nx = 1\\n"):
     ...     print(cell.prose, repr(cell.source))
     True '# Hello'
@@ -76,6 +78,7 @@ def _cell(number: int, text: str) -> Cell:
             f"cell {number} begins with {first[1]}: only Python and %md are understood here. Say it in Python, "
             "e.g. lake.query(...) for SQL, or run the notebook on Databricks."
         )
+    text = TITLE.sub("", text)
     prose = text.startswith("# MAGIC")
     return Cell(MAGIC.sub("", text).removeprefix("%md").strip() if prose else text, prose)
 

@@ -324,7 +324,7 @@ QUEUE_HEALTH = Table(
         Column("settled", _COUNT, "Messages deleted or acknowledged, dead letters not counted"),
         Column("dead_lettered", _COUNT, "Messages that died"),
         Column("delayed", _COUNT, "Messages posted with a delay in force"),
-        Column("expired_unseen", _COUNT, "Messages whose TTL ended without any delivery"),
+        Column("expired_unseen", _COUNT, "Zaqar: messages whose TTL ended without any delivery"),
     ),
     marks_changes=True,
 )

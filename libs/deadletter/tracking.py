@@ -143,6 +143,9 @@ def patterns_of(folder: str, run_id: str) -> list[dict]:
 def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
     """The patterns of both runs with ``dead_letters`` of the new one, and ``change`` since the old one.
 
+    Of a run that kept :data:`MOST_PATTERNS` nobody knows how many dead letters its other patterns had: what only the
+    other run has, has no known change if that is the new one, and is left out if that is the old one.
+
     >>> old = [{"pattern_id": "a", "dead_letters": 5}, {"pattern_id": "b", "dead_letters": 2}]
     >>> for row in compared(old, [{"pattern_id": "a", "dead_letters": 7}]):
     ...     print(row)
@@ -151,12 +154,16 @@ def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
     """
     before = {row["pattern_id"]: row for row in old}
     after = {row["pattern_id"]: row for row in new}
-    gone = {name: dict(row) | {"dead_letters": 0} for name, row in before.items() if name not in after}
-    every = [dict(row) for row in (*after.values(), *gone.values())]
-    return [
-        row | {"change": row["dead_letters"] - before.get(row["pattern_id"], {"dead_letters": 0})["dead_letters"]}
-        for row in every
-    ]
+    gone = [dict(row) | {"dead_letters": 0} for name, row in before.items() if name not in after]
+    had = {name: row["dead_letters"] for name, row in before.items()}
+    others_had = None if len(old) >= MOST_PATTERNS else 0
+    told = [*map(dict, after.values()), *(gone if len(new) < MOST_PATTERNS else [])]
+
+    def change(row: Mapping) -> int | None:
+        earlier = had.get(row["pattern_id"], others_had)
+        return None if earlier is None else row["dead_letters"] - earlier
+
+    return [row | {"change": change(row)} for row in told]
 
 
 def track(lake: Lake, parameters: Mapping[str, object], metrics: Mapping[str, float]) -> str:

@@ -1,7 +1,8 @@
 """Named looks at a lake, for notebooks: what died, what a pattern holds, what a limit would do.
 
-Each takes a lake and returns a DataFrame that reads its tables; nothing is written. Payloads and errors have
-their private values masked, as in the report.
+Each takes a lake and returns a DataFrame that reads its tables; nothing is written. :func:`examples` shows payloads and
+errors with their private values masked, as the report does. Rows of a table, as :func:`dead_letters` and
+:func:`members` give them, have all that the table has.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from deadletter.sources import noted
 from deadletter.sources.landing import Folder
 from deadletter.steps import bronze, silver
 from deadletter.steps.quality import gated
+from tests.command import call
 from tests.pipelines.conftest import BUNDLED, lines_of, quiet
 
 GOOD = lines_of(BUNDLED / "zaqar" / "orders-a.jsonl.gz")[:400]
@@ -82,6 +83,12 @@ def reasons(lake, file):
 )
 def test_reason_in_quarantine(bad_lake, file, codes):
     assert reasons(bad_lake[0], file) == codes
+
+
+def test_what_is_no_utf8_is_shown_as_far_as_it_is(bad_lake):
+    row = bad_lake[0].read(tables.QUARANTINE).where("source_file LIKE '%/utf8.jsonl'").select("event_id").first()
+    shown = call("quarantine", "show", row["event_id"], "--lake", bad_lake[0].root).stdout
+    assert "not_utf8" in shown and "\ufffd" in shown
 
 
 def test_a_system_is_told_as_its_folder_is_called(bad_lake):

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from deadletter import cli, tables
-from deadletter.cli.common import print_table
+from deadletter.cli.common import condition_told, print_table
 from deadletter.cli.explain import print_life
 from deadletter.cli.patterns import print_pattern
 from deadletter.cli.preview import print_limit
@@ -82,6 +82,12 @@ def test_a_life_says_as_of_when(capsys):
     assert "as of 2026-11-20T22:00:00.000000 UTC" in capsys.readouterr().out
 
 
+def test_a_life_says_whose_dead_letter_it_is(capsys):
+    for origin in (None, "3:0:-1"):
+        print_life(Life("11:0:-1", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], [], origin), {})
+        assert ("the dead letter of 3:0:-1:" in capsys.readouterr().out) == bool(origin)
+
+
 def test_a_life_says_where(capsys):
     """Two subscriptions' deaths, and the same id in two vhosts, are told apart; a death may be known to the second."""
     at = datetime(2026, 11, 20, 22, tzinfo=UTC)
@@ -104,6 +110,17 @@ def test_a_death_has_one_rule(cause, told, capsys):
     print_life(Life("m", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], [death]), {})
     shown = capsys.readouterr().out
     assert told in shown and ("TTL" in shown) == (cause == "ttl")
+
+
+@pytest.mark.parametrize("fault", ["No space left on device", "java.lang.OutOfMemoryError: Java heap space"])
+def test_what_the_machine_lacks_is_no_fault_of_a_condition(fault):
+    with pytest.raises(PySparkException, match=fault), condition_told("queue = 'orders'"):
+        raise PySparkException(fault)
+    with (
+        pytest.raises(UsageError, match="--where queue = 'orders': Unclosed group"),
+        condition_told("queue = 'orders'"),
+    ):
+        raise PySparkException("Unclosed group near index 1")
 
 
 def test_a_share_says_of_whom(capsys):

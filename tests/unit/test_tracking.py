@@ -10,7 +10,16 @@ from click.testing import CliRunner
 
 from deadletter.cli import cli
 from deadletter.errors import DeadletterError, UsageError
-from deadletter.tracking import SETTINGS, address, client, compared, log_run, patterns_of, require_experiment
+from deadletter.tracking import (
+    MOST_PATTERNS,
+    SETTINGS,
+    address,
+    client,
+    compared,
+    log_run,
+    patterns_of,
+    require_experiment,
+)
 
 CURVE = [{"place": "zaqar orders", "delivery": 1, "reached": 10, "settled": 8}]
 
@@ -39,6 +48,14 @@ def test_two_runs_are_kept_and_compared(tmp_path, monkeypatch):
     assert changes == {"a": 2, "b": -1}
     with pytest.raises(UsageError, match="no run with patterns"):
         patterns_of(folder, "0" * 32)
+
+
+def test_of_a_run_that_kept_no_more_the_rest_is_not_known():
+    """A pattern of rank 1,001 is not gone, and was perhaps there before."""
+    most = [pattern(f"p{n}", 5) for n in range(MOST_PATTERNS)]
+    other = [*most[1:], pattern("q", 7)]
+    changes = {row["pattern_id"]: row["change"] for row in compared(most, other)}
+    assert (changes.pop("q"), set(changes.values()), len(changes)) == (None, {0}, MOST_PATTERNS - 1)
 
 
 def test_what_mlflow_does_not_take_is_told(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from typing import TextIO
 import click
 from pyspark.errors import PySparkException
 
-from deadletter.errors import UsageError, first_line
+from deadletter.errors import UsageError, first_line, storage_fault
 from deadletter.lake import Lake
 from deadletter.session import get_spark
 from deadletter.times import utc
@@ -41,8 +41,8 @@ def options(*each: Callable) -> Callable:
     return decorate
 
 
-UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
-"""What Spark says of a damaged file, whatever was asked of it."""
+NO_CONDITIONS = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "OutOfMemoryError")
+"""What Spark says of a damaged file, or of too little memory, whatever was asked of it."""
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Controls but line feed and tab, and what overrides the direction of text."""
 
@@ -120,13 +120,13 @@ def teller() -> Callable[[str], None]:
 
 @contextmanager
 def condition_told(where: str | None, lacking: Sequence[str] = ()) -> Iterator[None]:
-    """Tell Spark's errors as those of a condition, which a person can change, unless a file does not read; ``lacking``
-    are columns that the rows have with ``--as-of`` only."""
+    """Tell Spark's errors as those of a condition, which a person can change, unless a file, a disk or the memory is
+    at fault; ``lacking`` are columns that the rows have with ``--as-of`` only."""
     try:
         yield
     except PySparkException as error:
         fault = first_line(error)
-        if not where or any(name in fault for name in UNREADABLE):
+        if not where or storage_fault(error) or any(name in fault for name in NO_CONDITIONS):
             raise
         wanted = [name for name in lacking if "UNRESOLVED_COLUMN" in fault and f"`{name}`" in fault]
         told = f"{wanted[0]} is told with --as-of only: give the time that is meant" if wanted else fault

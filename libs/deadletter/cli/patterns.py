@@ -54,7 +54,9 @@ def list_(
     found = _of_run(lake_root, run_id, against) if run_id else _of_lake(lake_root, status)
     told = found if run_id or everything else [row for row in found if not row["muted"]]
     for row in told:
-        change = f" ({row['change']:+,})" if "change" in row else ""
+        change = ""
+        if "change" in row:
+            change = " (not among the other run's)" if row["change"] is None else f" ({row['change']:+,})"
         line = f"{row['pattern_id']}  {row['dead_letters']:>8,}{change}  {row['status']:<9} {row['template']}"
         click.echo(json_of(row) if as_json else printable(line))
     if not told and not as_json:

@@ -85,7 +85,8 @@ def _print_reasons(rows: list[dict]) -> None:
 def show(event_id: str, lake_root: str) -> None:
     """Print an event's raw line, every rule it broke, where it came from and what was decided about it."""
     lake = open_lake(lake_root)
-    chosen = _by_ids(quarantined(lake), (event_id,))
+    # Spark Connect takes no text from its server that is no UTF-8
+    chosen = _by_ids(quarantined(lake), (event_id,)).withColumn("raw", F.make_valid_utf8("raw"))
     row = chosen.first()
     say(f"Event {row['event_id']}", bold=True)
     for reason in row["reasons"]:

@@ -199,7 +199,7 @@ def _quarantine(lake: Lake, reveal: bool) -> DataFrame:
     return (
         broken.groupBy("system", "reason")
         # more than is shown, so that what is cut off is not half of a private value
-        .agg(_count(), F.min(F.substring("raw", 1, 1000)).alias("example"))
+        .agg(_count(), F.min(F.make_valid_utf8(F.substring("raw", 1, 1000))).alias("example"))
         .withColumn("example", F.substring(example, 1, 300))
         .orderBy(F.desc("n"), "system", "reason")
     )
