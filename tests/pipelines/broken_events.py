@@ -269,6 +269,10 @@ ZAQAR = {
         text(post(44)).replace(b'"x"', rb'"\ud800"'),
         "rule: the body does not matter to the facts",
     ),
+    "a number that is none in a body": (
+        text(post(55)).replace(b'"x"', b'{"price": NaN}'),
+        "rule: Python's writers of JSON write it, so it is read; in the payload it is the text NaN",
+    ),
     "flavor without pools": (
         text(zaqar("PUT", "/v2/flavors/gold", 201, {"capabilities": []})),
         "quarantine bad_flavor",

@@ -85,6 +85,14 @@ def test_none_is_lost(broken, ends):
     assert lake.read(tables.QUARANTINE).count() == summary.events_quarantined == refused
 
 
+def test_what_counts_has_its_day_in_bronze(broken):
+    """There its payload is sought, and no fact is later than a run's time."""
+    lake, _ = broken
+    counts = [f"broken-{number:03}.jsonl" for number, case in enumerate(CASES) if case.end.startswith("rule: ")]
+    file = F.substring_index("source_file", "/", -1)
+    assert lake.read(tables.QUEUE_EVENTS).where(file.isin(counts) & F.col("captured_at").isNull()).isEmpty()
+
+
 def test_the_good_events_tables_are_the_same(spark, broken, tmp_path):
     lake, summary = broken
     clean, clean_summary = lake_of(spark, tmp_path, [])

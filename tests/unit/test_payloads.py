@@ -37,8 +37,14 @@ def given(spark):
         "policies array<struct<dead_letter_queue:string>>"
     )  # fmt: skip
     facts = SilverFacts(rows(spark, tables.MESSAGE_STATE, state), None, None, policies, NOON)
+    odd = {"post": ', "weight": NaN'}
     raw = [
-        {"event_id": name, "system": "rabbitmq", "raw": f'{{"payload": "{text}"}}', "day": NOON.date()}
+        {
+            "event_id": name,
+            "system": "rabbitmq",
+            "raw": f'{{"payload": "{text}"{odd.get(name, "")}}}',
+            "day": NOON.date(),
+        }
         for name, text in EVENTS.items()
     ]
     return rows(spark, tables.DEAD_LETTERS, deaths), facts, rows(spark, tables.QUEUE_EVENTS, raw)

@@ -19,7 +19,22 @@ LATEST_SECONDS = 253402300799
 LONGEST_TEXT = 100_000_000
 """Characters of a line's longest text. Left to itself a reader of JSON takes twenty million and calls more no JSON."""
 
-_LONG = {"maxStringLen": str(LONGEST_TEXT)}
+LONG = {"maxStringLen": str(LONGEST_TEXT)}
+"""The option of ``from_json`` for that."""
+
+
+def field_text(name: str, line: str = "raw") -> Column:
+    """A field of a line, nested values as JSON text; null where the line has none, or is no JSON object.
+
+    ``get_json_object`` is quick, but it stops at what the parsers take: a number that is none, half of a character that
+    takes two, texts above twenty million characters.
+
+    >>> lines = ['{"a": 1}', '{"a": {"b": NaN}}', '{"a": "x", "b": -Infinity}', '{"b": 1}', "a"]
+    >>> df = spark.createDataFrame([(line,) for line in lines], "raw string")
+    >>> [row["a"] for row in df.select(field_text("a").alias("a")).collect()]
+    ['1', '{"b":"NaN"}', 'x', None, None]
+    """
+    return F.coalesce(F.get_json_object(line, f"$.{name}"), F.from_json(line, f"`{name}` string", LONG)[name])
 
 
 def clock(text: str) -> str:
@@ -135,7 +150,7 @@ def _read(text: str, types: Mapping[str, str]) -> Column:
     named = ", ".join(f"`{name}` {kind}" for name, kind in sorted(({"captured_at": "string"} | types).items()))
     schema = f"event struct<{named}>, `end` boolean, _corrupt string"
     inside = F.concat(F.lit('{"event":'), text, F.lit(',"end":true}'))
-    return F.from_json(inside, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"} | _LONG)
+    return F.from_json(inside, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"} | LONG)
 
 
 def _unless_odd(name: str) -> str:
