@@ -31,18 +31,41 @@ def gold_as_of(lake: Lake) -> datetime:
 
 
 def habits_in(done: Mapping[str, Progress]) -> Habits:
-    """The habits of Zaqar's store that were chosen for a lake, by its ``control.progress``; the Redis store's before
-    the first choice. A lake of an earlier version has noted only what its gold was derived with."""
-    noted = done.get("store") or done.get("habits")
-    return next((habits for habits in STORES.values() if noted and noted.source_version == digest(habits)), REDIS)
+    """The habits of Zaqar's store that was chosen for a lake, by its ``control.progress``; the Redis store's before the
+    first choice. :class:`UsageError` where another version noted the choice in a way of its own.
+
+    A choice is kept by the store's name, whose habits may be known better later. Earlier versions kept the habits, and
+    before that only those that gold was derived with.
+
+    >>> kept = STORES["mongodb"]
+    >>> notes = [{}, {"store": "mongodb"}, {"store": kept}, {"habits": kept}, {"habits": "others"}]
+    >>> [habits_in({step: Progress(digest(value), None) for step, value in note.items()}).name for note in notes]
+    ['redis', 'mongodb', 'mongodb', 'mongodb', 'redis']
+    >>> habits_in({"store": Progress(7, None)})
+    Traceback (most recent call last):
+    deadletter.errors.UsageError: another version of deadletter noted this lake's Zaqar store: name it once more ...
+    """
+    chosen, derived = done.get("store"), done.get("habits")
+    for habits in STORES.values():
+        if chosen and chosen.source_version in (digest(habits.name), digest(habits)):
+            return habits
+        if derived and not chosen and derived.source_version == digest(habits):
+            return habits
+    if chosen:
+        raise UsageError(
+            "another version of deadletter noted this lake's Zaqar store: name it once more with `deadletter run "
+            f"--zaqar-store` ({', '.join(STORES)})"
+        )
+    return REDIS
 
 
 def chosen_habits(lake: Lake, done: Mapping[str, Progress], given: Habits | None) -> Habits:
     """The habits that were ``given``, noted for later runs whatever becomes of this one; else those of the lake."""
-    known = habits_in(done)
-    if given and given != known:
-        lake.note_progress("store", digest(given), None)
-    return given or known
+    if given is None:
+        return habits_in(done)
+    if "store" not in done or done["store"].source_version != digest(given.name):
+        lake.note_progress("store", digest(given.name), None)
+    return given
 
 
 def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING) -> SilverFacts:
