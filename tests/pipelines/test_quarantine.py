@@ -12,11 +12,12 @@ from pyspark.sql import functions as F
 
 from deadletter import steps, tables
 from deadletter.dashboard.server import bundled
-from deadletter.errors import DeadletterError
+from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
 from deadletter.parsing import zaqar
 from deadletter.report.queries import figures
 from deadletter.steps import silver
+from deadletter.steps.due import STALE
 from deadletter.steps.release import _raw_events, quarantined, release
 from tests import command
 from tests.pipelines.comparing import COMPARED, assert_same_tables
@@ -102,8 +103,15 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
     assert decisions(lake) == {("released", "ann", "fixed"): 203}
     assert_same_tables(small_lake, lake, COMPARED)
     assert lake.progress("silver").as_of == small_lake.progress("silver").as_of == lake.progress("gold").as_of
-    again = call("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
-    assert "0 of 0 events released" in again
+    again = ("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
+    done = command.call("quarantine", *again)
+    assert "0 of 0 events released" in done.stdout and "out of date" not in done.stderr
+    lake.note_progress("gold", STALE, None)  # as where gold was not derived any more
+    assert "gold is out of date" in command.call("quarantine", *again).stderr
+    decided = lake.read(tables.QUARANTINE_DECISIONS)
+    event_id = decided.join(lake.read(tables.QUARANTINE), "event_id", "left_anti").first()["event_id"]
+    with pytest.raises(UsageError, match="no such event in quarantine; gold is out of date.*`deadletter run` derives"):
+        call("release", event_id, "--lake", lake.root, "--why", "again")
 
 
 @pytest.mark.soak

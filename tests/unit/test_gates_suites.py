@@ -114,6 +114,14 @@ MISTAKES = {
     "bound that GX rounds": (between(min_value=2**53 + 1), "GX would round it"),
     "time without an offset": (kwargs(column="time", min_value="2026-01-01T00:00:00"), "needs an offset"),
     "time that is none": (kwargs(column="time", max_value="soon"), "neither a day nor a time"),
+    "bound of four hundred digits": (
+        typed("expect_table_row_count_to_be_between", min_value=10**400),
+        "is no whole number from 0",
+    ),
+    "parameter outside gold": (
+        kwargs(column="time", max_value={"$PARAMETER": "as_of"}),
+        PLACE + "max_value: only in gold a row's time can be held against a parameter, as_of",
+    ),
     "strict is text": (between(strict_min="yes"), "strict_min: 'yes' is not true or false"),
     "mostly above 1": (between(mostly=1.5), "mostly: 1.5 is no share"),
     "column of the wrong type": (kwargs(column="consumer", min_value=0), "column consumer is string, which this type"),
@@ -281,6 +289,18 @@ def test_a_regex_that_java_reads(text):
     document = copy.deepcopy(GOOD)
     document["expectations"][1]["kwargs"]["regex"] = text
     assert document_mistakes(document, GOOD["name"], {"limit": "bigint", "event_id": "string"}) == []
+
+
+def test_in_gold_times_are_held_against_as_of_alone():
+    document, gold = copy.deepcopy(GOOD), "gold.queue_health"
+    document["name"] = gold
+    columns = {"limit": "bigint", "event_id": "string", "hour": "timestamp", "day": "date"}
+    asked = {("hour", "as_of"): 0, ("hour", "today"): 1, ("day", "as_of"): 1, ("limit", "as_of"): 1}
+    for (column, parameter), mistakes in asked.items():
+        kwargs(column=column, max_value={"$PARAMETER": parameter})(document)
+        assert len(document_mistakes(document, gold, columns)) == mistakes, (column, parameter)
+    typed("expect_table_row_count_to_equal", value={"$PARAMETER": "as_of"})(document)
+    assert "value: only in gold a row's time" in document_mistakes(document, gold, columns)[0]
 
 
 def test_the_good_one_loads(tmp_path):

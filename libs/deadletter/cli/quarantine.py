@@ -26,11 +26,12 @@ from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.silver.quarantine import by_reason, waiting
 from deadletter.steps.release import discard as put_aside
-from deadletter.steps.release import quarantined
+from deadletter.steps.release import gold_is_behind, quarantined
 from deadletter.steps.release import release as judge_again
 
 SHORTEST = 8
 """Characters of an event id that may stand for all of it."""
+BEHIND = "gold is out of date, as after a release that was interrupted: `deadletter run` derives it"
 TOLD = 10
 """Events that a command names one by one."""
 
@@ -130,9 +131,14 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
     tell = teller()
     tell("starting Spark")
     lake = open_lake(lake_root)
-    with condition_told(where):
-        chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
-        count = chosen.count()
+    try:
+        with condition_told(where):
+            chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
+            count = chosen.count()
+    except UsageError as error:  # the events of a release that was interrupted may be gone from there
+        raise UsageError(f"{error}; {BEHIND}") if gold_is_behind(lake) else error from None
+    if not count and gold_is_behind(lake):
+        say(f"warning: {BEHIND}", err=True)
     if count:
         summary = judge_again(lake, chosen, who, why, tell)
         for warning in summary.warnings:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deadletter.errors import DeadletterError
-from deadletter.gates.catalogue import LIST, ROW, TYPES, Expectation, in_family
+from deadletter.gates.catalogue import BOUNDS, COLUMN, LIST, ROW, TYPES, Expectation, in_family
 from deadletter.gates.sql import condition
-from deadletter.gates.values import bounds_mistakes, comparison_mistakes, value_mistakes
+from deadletter.gates.values import bounds_mistakes, comparison_mistakes, is_parameter, value_mistakes
 
+PARAMETERS = ("as_of",)
+"""What a suite of gold is given when its rules are judged: the time that gold stands for."""
 SEVERITIES = ("critical", "warning", "info")
 SUITE_KEYS = {"name", "id", "expectations", "meta", "notes"}
 RULE_KEYS = {"type", "kwargs", "meta", "id", "severity", "description", "notes"}
@@ -25,18 +27,19 @@ def document_mistakes(document: Any, name: str, columns: Columns) -> list[str]:
     if document.get("name") != name:
         found.append(f"name is {document.get('name')!r}, not {name!r}")
     found += [f"id: {text}" for text in _uuid(document.get("id"))]
+    parameters = PARAMETERS if name.startswith("gold.") else ()
     seen: dict[str, int] = {}
     for index, rule in enumerate(document["expectations"]):
         identity = rule.get("id") if isinstance(rule, dict) else None
-        found += [f"expectations[{index}] (id {identity}): {text}" for text in rule_mistakes(rule, columns)]
+        found += [f"expectations[{index}] (id {identity}): {text}" for text in rule_mistakes(rule, columns, parameters)]
         if isinstance(identity, str) and identity in seen:
             found.append(f"expectations[{index}] (id {identity}): the same id as expectations[{seen[identity]}]")
         seen.setdefault(str(identity), index)
     return found
 
 
-def rule_mistakes(rule: Any, columns: Columns) -> list[str]:
-    """Every mistake in one expectation."""
+def rule_mistakes(rule: Any, columns: Columns, parameters: Sequence[str] = PARAMETERS) -> list[str]:
+    """Every mistake in one expectation of a suite that is given these ``parameters``."""
     if not isinstance(rule, dict):
         return ["not an object"]
     found = [f"unknown key {key}" for key in sorted(set(rule) - RULE_KEYS)] + _uuid(rule.get("id"))
@@ -50,7 +53,7 @@ def rule_mistakes(rule: Any, columns: Columns) -> list[str]:
         return [*found, f"type {rule.get('type')!r} cannot be used in a gate. Supported: {', '.join(TYPES)}"]
     if not isinstance(rule.get("kwargs"), dict):
         return [*found, "kwargs is missing"]
-    return found + _kwargs(expectation, rule["kwargs"], columns)
+    return found + _kwargs(expectation, rule["kwargs"], columns, parameters)
 
 
 def _uuid(value: Any) -> list[str]:
@@ -61,7 +64,7 @@ def _uuid(value: Any) -> list[str]:
     return []
 
 
-def _kwargs(expectation: Expectation, kwargs: dict[str, Any], columns: Columns) -> list[str]:
+def _kwargs(expectation: Expectation, kwargs: dict[str, Any], columns: Columns, parameters: Sequence[str]) -> list[str]:
     allowed = expectation.allowed
     found = [f"unknown argument {key}; it takes {', '.join(allowed)}" for key in kwargs if key not in allowed]
     found += [f"{key} is missing" for key in (*expectation.columns, *expectation.required) if key not in kwargs]
@@ -77,7 +80,12 @@ def _kwargs(expectation: Expectation, kwargs: dict[str, Any], columns: Columns) 
         return ["column_list needs two columns at least"]
     if expectation.bounds:
         found += bounds_mistakes(kwargs, expectation, kinds)
+    times = expectation.level == ROW and expectation.bounds == COLUMN and kinds == ["timestamp"]
     for key, value in kwargs.items():
+        known = parameters if times and key in BOUNDS[:2] else ()
+        if is_parameter(value) and value["$PARAMETER"] not in known:
+            told = " or ".join(PARAMETERS)
+            found.append(f"{key}: only in gold a row's time can be held against a parameter, {told}")
         found += [f"{key}: {text}" for text in value_mistakes(key, value, kinds)]
     return found + (_row_condition(kwargs["row_condition"], columns) if "row_condition" in kwargs else [])
 

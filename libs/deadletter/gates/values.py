@@ -98,7 +98,7 @@ def _number(value: Any, kinds: list[str] | None = None) -> list[str]:
 
 
 def _count(value: Any, kinds: list[str] | None = None) -> list[str]:
-    whole = not isinstance(value, bool) and isinstance(value, int | float) and float(value).is_integer()
+    whole = isinstance(value, float) and value.is_integer() or isinstance(value, int) and not isinstance(value, bool)
     return [] if whole and 0 <= value < EXACT else [f"{value!r} is no whole number from 0"]
 
 

@@ -1,8 +1,9 @@
 """The way back from quarantine: events are judged again after a fix, or put aside for good.
 
 Quarantine stays a function of the events, today's rules and these decisions. A decision is written first, then
-the facts are merged, then quarantine is set to what is refused now, in one commit: killed at any moment, the
-events are still in quarantine, and the same command started again ends in the same tables.
+the facts are merged, then quarantine is set to what is refused now, in one commit: killed before that, the events are
+still in quarantine, and the same command started again ends in the same tables; killed later, gold is known to be out
+of date, see :func:`gold_is_behind`, and the next run derives it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ def quarantined(lake: Lake) -> DataFrame:
         return found.withColumn("decision", F.lit(None).cast("string"))
     decided = tables.QUARANTINE_DECISIONS
     return with_decisions(found, lake.read(decided, lake.version(decided)))
+
+
+def gold_is_behind(lake: Lake) -> bool:
+    """Whether gold is out of date, as a release or a run that was interrupted leaves it."""
+    done = lake.progress("gold")
+    return done is not None and done.source_version == STALE
 
 
 def discard(lake: Lake, chosen: DataFrame, who: str, why: str) -> None:
