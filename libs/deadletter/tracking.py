@@ -104,18 +104,11 @@ def log_run(
             kept.log_text(run, survival(list(curve)).to_html(include_plotlyjs="cdn"), PLOT)
         kept.set_terminated(run)
         return run
-    except _errors() as error:
+    except Exception as error:  # plug-ins of MLflow keep artifacts: each raises errors of its own
         raise DeadletterError(
             f"the run is done, but MLflow at {address(folder)} did not keep it: {first_line(error)}. "
             "See MLFLOW_TRACKING_URI in docs/patterns.md; with that put right, the next run is kept."
         ) from None
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    """What MLflow raises where its store cannot be read or written."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return load_mlflow().MlflowException, SQLAlchemyError, OSError
 
 
 def _experiment(kept: MlflowClient, folder: str) -> str:
@@ -135,7 +128,7 @@ def patterns_of(folder: str, run_id: str) -> list[dict]:
         with tempfile.TemporaryDirectory() as scratch:
             path = client(folder).download_artifacts(run_id, TEMPLATES, scratch)
             return json.loads(Path(path).read_text(encoding="utf-8"))
-    except _errors() as error:
+    except Exception as error:  # as in log_run
         told = first_line(error)
         raise UsageError(f"--run {run_id}: no run with patterns is kept under this id ({told})") from None
 

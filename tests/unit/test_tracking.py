@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -65,6 +66,16 @@ def test_what_mlflow_does_not_take_is_told(tmp_path, monkeypatch):
         log_run(str(tmp_path), {}, {}, [], [])
     with pytest.raises(UsageError, match="no run with patterns"):
         patterns_of(str(tmp_path), "0" * 32)
+
+
+def test_what_a_plug_in_of_mlflow_lacks_is_told(tmp_path, monkeypatch):
+    """A server may keep what runs leave where only a package that is not here can write."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    client(str(tmp_path)).create_experiment("elsewhere", artifact_location="s3://bucket/mlflow")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "elsewhere")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(DeadletterError, match="the run is done, but MLflow at sqlite:.* did not keep it: .*boto3"):
+        log_run(str(tmp_path), {}, {}, [pattern("a", 1)], [])
 
 
 @pytest.mark.parametrize("variable", ["DATABRICKS_RUNTIME_VERSION", "MLFLOW_TRACKING_URI"])
