@@ -268,7 +268,7 @@ DEAD_LETTERS = Table(
         Column("evidence", "string", "observed: the broker said so; derived: its rules imply it"),
         Column("event_id", "string", "The raw event that shows or implies the death"),
         Column("pattern_id", "string", "The pattern it belongs to, see gold.poison_patterns"),
-        Column("payload", "string", "The message's body, as posted; an object as Spark writes it: 1e2 is 100.0"),
+        Column("payload", "string", "The message's body, as posted; an object as Spark writes it, decimals as doubles"),
         Column("payload_event_id", "string", "The raw event that holds the payload; null: none that does was seen"),
         Column("payload_position", "int", "Its place among the messages of that event, from 0"),
         Column("error", "string", "The last error a consumer gave"),

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from datetime import UTC, datetime
 from functools import cache
 
 import pytest
@@ -12,12 +13,15 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.scope import Scope
 from deadletter.gold.status import message_status
+from deadletter.lake import Lake
 from deadletter.moments import moments
 from deadletter.replay import facts_at, gold_as_of, status_at
 from deadletter.rules.zaqar_store import REDIS
 from deadletter.session import tune
+from deadletter.timeline import life
 from tests.command import call
 
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SYSTEMS = ("zaqar", "rabbitmq", "pulsar")
 
 
@@ -69,14 +73,18 @@ def test_a_message_named_as_clients_print_its_id(lake, dead):
     assert f"went to {row['dead_letter_queue']} as {row['dead_letter_message_id']}" in told(lake, printed)
 
 
-def test_a_dead_letter_that_somebody_received(lake):
+def test_a_dead_letter_that_somebody_received(spark, tmp_path):
     """It has a life of its own in the dead letter topic, in which nothing is said of the death."""
-    rows = lake.read(tables.DEAD_LETTERS).where("system = 'pulsar' AND removed_at IS NOT NULL")
-    row = rows.orderBy("message_id").first()
-    found = json.loads(told(lake, row["dead_letter_message_id"], "--json"))
-    assert (found["message_id"], found["deaths"]) == (row["dead_letter_message_id"], [])
-    assert found["dead_letter_of"] == row["message_id"]
-    assert json.loads(told(lake, row["message_id"], "--json"))["dead_letter_of"] is None
+    lake, key = Lake(spark, str(tmp_path)), {"system": "pulsar", "tenant": "p/d", "subscription": "s"}
+    lake.create_missing()
+    received = {"queue": "orders-dead", "message_id": "11:0:-1", "deliveries": [(NOON, "e", None, "ann", 0)]}
+    died = {"queue": "orders", "message_id": "3:0:-1", "dead_letter_message_id": "11:0:-1"}
+    for table, row in {tables.MESSAGE_STATE: received, tables.DEAD_LETTERS: died}.items():
+        rows = [[(key | row).get(name) for name in table.column_names]]
+        lake.append(spark.createDataFrame(rows, table.ddl), table)
+    found = life(lake, "11:0:-1", NOON)
+    assert (found.message_id, found.deaths, found.dead_letter_of) == ("11:0:-1", [], "3:0:-1")
+    assert [status["status"] for status in found.statuses] == ["claimed"]
 
 
 def test_times_of_programs_have_their_offset(lake, dead):
