@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.traits import PEOPLE
+from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 EXAMPLES = 3
@@ -96,16 +97,17 @@ def trend(hours: DataFrame) -> DataFrame:
     return hours.groupBy("pattern_id").agg(F.reverse(F.slice(newest, 1, HOURS)).alias("trend"))
 
 
-def concentrated_in(dead: DataFrame, profiles: DataFrame) -> DataFrame:
+def concentrated_in(dead: DataFrame, profiles: DataFrame, stage: Stage = as_it_is) -> DataFrame:
     """One row a ``pattern_id`` with ``concentrated_in``: consumers, producers and payload fields (hosts, versions)
     that its members have more often than the messages of their queues.
 
     A consumer is the one of a message's last delivery. ``profiles`` are rows of ``control.queue_profile``: consumers
-    and producers are compared with all delivered messages of the queue, fields with the healthy ones.
+    and producers are compared with all delivered messages of the queue, fields with the healthy ones. ``stage`` keeps
+    what the members are counted by.
     """
     people = F.col("what").isin(*PEOPLE)
-    # counted first: many dead letters of a queue are alike, and what takes an array apart is not compiled
-    told = _traits(dead.groupBy("pattern_id", *QUEUE_KEY, "traits").agg(F.count("*").alias("n")))
+    # counted first, once for all that is read of it: there may be millions, and many of a queue are alike
+    told = _traits(stage(dead.groupBy("pattern_id", *QUEUE_KEY, "traits").agg(F.count("*").alias("n"))))
     by_people = lifts(
         told.where(people), profiles.where(people).select(*QUEUE_KEY, "what", "value", "messages"), QUEUE_KEY
     )

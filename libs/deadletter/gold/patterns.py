@@ -110,7 +110,7 @@ def poison_patterns(
     hours = stage(hourly(dead))
     parts = together(
         [
-            lambda: stage(concentrated_in(dead, profiles)),
+            lambda: stage(concentrated_in(dead, profiles, stage)),
             lambda: stage(examples(dead, hours)),
             lambda: stage(differences(dead)),
         ]
