@@ -42,7 +42,9 @@ def targets(figures):
         for ratio in told.get("ratios", []):
             met = {True: "yes", False: "**no**", None: ""}[ratio.get("met")]
             what = f"{ratio['what']}, {ratio['figure'].replace('_', ' ')}"
-            yield row(letter, what, shown(ratio), ratio.get("target", ""), met, told["when"])
+            # a scenario may keep a side that was measured on another day
+            when = ratio.get("when", told["when"])
+            yield row(letter, what, shown(ratio), ratio.get("target", ""), met, when)
 
 
 def sides(told):
