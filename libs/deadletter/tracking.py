@@ -145,12 +145,12 @@ def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
     {'pattern_id': 'a', 'dead_letters': 7, 'change': 2}
     {'pattern_id': 'b', 'dead_letters': 0, 'change': -2}
     """
-    before = {row["pattern_id"]: row for row in old}
-    after = {row["pattern_id"]: row for row in new}
-    gone = [dict(row) | {"dead_letters": 0} for name, row in before.items() if name not in after]
-    had = {name: row["dead_letters"] for name, row in before.items()}
+    had = {row["pattern_id"]: row["dead_letters"] for row in old}
     others_had = None if len(old) >= MOST_PATTERNS else 0
-    told = [*map(dict, after.values()), *(gone if len(new) < MOST_PATTERNS else [])]
+    told = [dict(row) for row in new]
+    if len(new) < MOST_PATTERNS:
+        there = {row["pattern_id"] for row in new}
+        told += [dict(row) | {"dead_letters": 0} for row in old if row["pattern_id"] not in there]
 
     def change(row: Mapping) -> int | None:
         earlier = had.get(row["pattern_id"], others_had)

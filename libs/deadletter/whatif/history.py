@@ -52,10 +52,10 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
 
     Columns: the message's key, ``posted`` (as in ``silver.message_state``), ``times`` (its deliveries, in order),
     ``deliveries`` (how many count, see :func:`~deadletter.gold.facts.counted_deliveries`; of both none of a Pulsar
-    message's dead letter), ``outcome`` (``settled``,
-    ``dead_lettered`` or ``unknown``), ``is_open`` (whether somebody can still receive it, in a store of these
-    ``habits``), ``lost`` (whether it expired or was purged, and nobody settled it), ``settled_at``, and of its death
-    ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
+    message's dead letter), ``outcome`` (``settled``, ``dead_lettered`` or ``unknown``), ``is_open`` (whether somebody
+    can still receive it, in a store of these ``habits``), ``lost`` (whether it expired or was purged, and nobody
+    settled it), ``settled_at``, and of its death ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows
+    of ``gold.dead_letters``.
     """
     chosen = choice.condition()
     died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id", "max_deliveries")
