@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import UsageError
 from deadletter.patterns.codes import CLOSE
-from deadletter.patterns.masking import load_masks, mask, mask_text, private_masks
+from deadletter.patterns.masking import CUT_OFF, MAX_CHARS, load_masks, mask, mask_text, private_masks
 from deadletter.patterns.signature import signature, signature_text, skeleton, skeleton_text
 from tests.unit.patterns_texts import FRAGMENTS, HOSTILE, random_texts
 
@@ -53,6 +53,20 @@ def test_spark_and_python_mask_and_sign_alike(spark):
 )
 def test_values_give_way(text, masked):
     assert mask_text(text) == masked
+
+
+def test_what_is_cut_off_is_no_half_of_a_value(spark):
+    """A value at the end of what is looked at would not look like one any more."""
+    private = private_masks()
+    values = ["ada.lovelace@example.org", "DE89 3704 0044 0532 0130 00", '"email":"ada.lovelace@example.org"']
+    texts = [f"{'x ' * ((MAX_CHARS - before) // 2)}{value} and on" for value in values for before in range(2, 30, 2)]
+    rows = spark.createDataFrame([(text,) for text in texts], "t STRING")
+    shown = [row[0] for row in rows.select(mask(F.col("t"), private)).collect()]
+    assert shown == [mask_text(text, private) for text in texts]
+    assert not [end for end in shown if "ada" in end or "DE89" in end]
+    assert all(MAX_CHARS - 2 * CUT_OFF < len(text) < MAX_CHARS for text in shown)
+    whole = "x " * (MAX_CHARS // 2)
+    assert mask_text(whole, private) == whole
 
 
 def test_a_skeleton_says_of_a_text_what_the_text_says():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.patterns.masking import mask, private_masks
+from deadletter.patterns.masking import shown_value
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.profile import fact, facts, parent_of, parts, shape
 from deadletter.patterns.shape import APART, WHOLE
@@ -142,14 +142,11 @@ def _other_value(odd: Column, masks: Sequence[Mask]) -> Column:
 
 
 def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Column:
-    """A value as people may see it: some are private by what they are, others by their key or by whose they are."""
+    """A value as people may see it, see :func:`~deadletter.patterns.masking.shown_value`."""
     parent, key = (F.regexp_extract(path, r"(?:([^.\[\]]*)[\[\]]*\.)?([^.\[\]]*)[\[\]]*$", group) for group in (1, 2))
     has_digits = F.contains(word, F.lit("#"))  # which are told apart in numbers only
     plain = F.when(has_digits, F.translate(word, "#", "1")).otherwise(word)  # masks look for digits
-    own = mask(plain, private_masks(masks))  # on its own first: a user's row may ask for the whole of it
-    there = F.concat(F.lit('"'), parent, F.lit('": {"'), key, F.lit('": "'), own, F.lit('"}'))
-    told = mask(there, private_masks(masks))  # all that is in it, where the parent's is private
-    shown = F.regexp_extract(told, r'(?s)^"[^"]*": (?:\{"[^"]*": )?"?(.*?)"?\}?$', 1)
+    shown = shown_value(parent, key, plain, masks)
     return F.when(has_digits, F.translate(shown, "1", "#")).otherwise(shown)
 
 

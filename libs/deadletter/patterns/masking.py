@@ -13,12 +13,15 @@ from pathlib import Path
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from deadletter.columns import bound
 from deadletter.errors import UsageError
 from deadletter.patterns.codes import CLOSE, OPEN
 from deadletter.patterns.masks import MASKS, Mask
 
 MAX_CHARS = 4096
 """Characters (code points) of a text that are looked at: what a text is about stands at its start."""
+CUT_OFF = 256
+"""Characters that a text which was cut loses at its end once it is masked: half of a value may look like none."""
 BLOCK = 8
 Step = Callable[[Column], Column]
 
@@ -73,14 +76,18 @@ def _user_mask(path: str | Path, place: int, row: object) -> Mask:
     return Mask(row["name"], row["regex"], placeholder, row.get("why", ""), private, keep=keep)
 
 
-def mask(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
-    """The text's first :data:`MAX_CHARS` characters with every value replaced by its placeholder.
+def mask(text: Column, masks: Sequence[Mask] = MASKS, most: int = MAX_CHARS) -> Column:
+    """The text's first ``most`` characters with every value replaced by its placeholder; of a longer text without the
+    last :data:`CUT_OFF`.
 
     >>> df = spark.createDataFrame([("Took 1.04 s on mail.example.org",)], "t STRING")
     >>> df.select(mask(F.col("t"))).first()[0]
     'Took <duration> on <host>'
     """
-    return in_turn(F.substring(text, 1, MAX_CHARS), [_step(row) for row in masks])
+    masked = in_turn(F.substring(text, 1, most), [_step(row) for row in masks])
+    # from its end, so that what is masked is named once, which would else be masked again for its length
+    start = F.when(F.length(text) > most, CUT_OFF + 1).otherwise(1)
+    return F.reverse(F.substring(F.reverse(masked), start, F.lit(most * MAX_CHARS)))
 
 
 def mask_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
@@ -93,7 +100,7 @@ def mask_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     for regex, replacement, needs in _compiled(tuple(masks)):
         if not needs or any(part in masked for part in needs):
             masked = regex.sub(replacement, masked)
-    return masked
+    return masked[:-CUT_OFF] if len(text) > MAX_CHARS else masked
 
 
 def private_masks(masks: Sequence[Mask] = MASKS) -> tuple[Mask, ...]:
@@ -103,6 +110,22 @@ def private_masks(masks: Sequence[Mask] = MASKS) -> tuple[Mask, ...]:
     'order 42 of <email>'
     """
     return tuple(row for row in masks if row.private)
+
+
+def shown_value(parent: Column, key: Column, value: Column, masks: Sequence[Mask] = MASKS) -> Column:
+    """A value of JSON as people may see it: some are private by what they are, others by their ``key`` or, by that of
+    the object they are in, by whose they are.
+
+    >>> rows = [("", "host", "web-1"), ("", "token", "ab"), ("customer", "name", "Ada"), ("order", "name", "created")]
+    >>> df = spark.createDataFrame(rows, "parent STRING, key STRING, value STRING")
+    >>> [row[0] for row in df.select(shown_value(*map(F.col, df.columns))).collect()]
+    ['web-1', '<secret>', '<name>', 'created']
+    """
+    private = private_masks(masks)
+    own = mask(value, private)  # on its own first: a user's row may ask for the whole of it
+    there = F.concat(F.lit('"'), parent, F.lit('": {"'), key, F.lit('": "'), own, F.lit('"}'))
+    told = bound(there, lambda there: mask(there, private))  # all that is in it, where the parent's is private
+    return F.regexp_extract(told, r'(?s)^"[^"]*": (?:\{"[^"]*": )?"?(.*?)"?\}?$', 1)
 
 
 def in_turn(text: Column, steps: Sequence[Step]) -> Column:
