@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DateType, StructType, TimestampType
 
 from deadletter import tables
+from deadletter.gold.counted import dead_letter_counts
 from deadletter.lake import Lake, Progress
 
 DIGITS = "0123456789abcdef"
@@ -76,6 +77,7 @@ def multiply_ours(path, times, days):
         told(
             table.full_name, times, lambda copy, rows=rows, table=table: lake.append(copy_rows(rows, copy, days), table)
         )
+    lake.replace(dead_letter_counts(lake.read(tables.DEAD_LETTERS)), tables.DEAD_LETTER_COUNTS)
     policies = lake.read(tables.QUEUE_POLICIES)
     earlier = F.col("valid_from") - F.make_dt_interval(F.lit((times - 1) * days))
     valid_from = F.when(F.expr(OF_HISTORY), earlier).otherwise(F.col("valid_from"))

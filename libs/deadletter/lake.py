@@ -422,6 +422,6 @@ def few_rows(df: DataFrame) -> Counter[str] | None:
     """
     most = min(held_rows(df.sparkSession), MOST_COMPARED)
     # as text: Python's times end where Spark's go on
-    told = F.to_json(F.struct("*"), {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"})
+    told = F.to_json(F.struct("*"), {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}) if most else F.lit("")
     rows = df.limit(most + 1).select(told).collect()
     return Counter(row[0] for row in rows) if len(rows) <= most else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
+import pyarrow as pa
 from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,8 +14,11 @@ from deadletter.session import HELD_ROWS, held_rows
 HELD_BYTES = 64 << 20
 LONG = ("raw", "payload")
 """Columns of which a single row can hold megabytes: a driver refuses a result of more than one gigabyte, or fails."""
+WIDE = ("traits", "lengths")
+"""Columns of which a single row can hold millions of values."""
 LONGEST = 16_000
-"""Characters up to which such a text is held: so many rows of no longer ones are few enough to be looked at."""
+"""Characters or values up to which such a column is held: so many rows of no longer ones are few enough to be looked
+at."""
 Stage = Callable[[DataFrame], DataFrame]
 
 
@@ -52,14 +56,21 @@ def _held(df: DataFrame) -> DataFrame | None:
     pairs = zip(df.schema, schema, strict=True)
     casts = {to.name: F.col(to.name).cast(to.dataType) for it, to in pairs if it.dataType != to.dataType}
     long = [name for name in LONG if name in df.columns]
+    wide = [name for name in WIDE if name in df.columns]
     casts |= {name: F.left(F.col(name), F.lit(LONGEST + 1)) for name in long}
+    casts |= {name: F.slice(casts.get(name, F.col(name)), 1, LONGEST + 1) for name in wide}
     fitting = df.withColumns(casts) if casts else df  # Spark Connect takes no empty list
     # the limit first: a scan stays in as many tasks as it has, and only what they found comes together
     rows = fitting.limit(most + 1).coalesce(1).toArrow()
     # not `nbytes`: that reads offsets, which Spark Connect's empty arrays have none of, and ends the process
     if rows.num_rows > most or rows.get_total_buffer_size() > HELD_BYTES:
         return None
-    if rows.num_rows and any((compute.max(compute.utf8_length(rows[name])).as_py() or 0) > LONGEST for name in long):
+    if rows.num_rows and any((compute.max(length).as_py() or 0) > LONGEST for length in _lengths(rows, long, wide)):
         return None
     # told to be one partition: Spark sees no need to bring together what is grouped or joined
     return df.sparkSession.createDataFrame(rows, schema).coalesce(1)
+
+
+def _lengths(rows: pa.Table, long: Sequence[str], wide: Sequence[str]) -> Iterator[pa.ChunkedArray]:
+    yield from (compute.utf8_length(rows[name]) for name in long)
+    yield from (compute.list_value_length(rows[name]) for name in wide)

@@ -111,6 +111,9 @@ CONCENTRATION = (
 TRAITS = "array<struct<what:string,value:string>>"
 SAID = "array<struct<what:string,path:string,word:string>>"
 TREND = "array<struct<hour:timestamp,dead_letters:bigint>>"
+EARLIEST = "array<struct<dead_lettered_at:timestamp,message_id:string>>"
+LENGTHS = "array<struct<length:int,dead_letters:bigint,dead_lettered_at:timestamp,message_id:string>>"
+COUNTED_TRAITS = "array<struct<what:string,value:string,dead_letters:bigint>>"
 RELEASED = "struct<time:timestamp,event_id:string>"
 
 QUEUE_EVENTS = Table(
@@ -503,6 +506,30 @@ QUEUE_PROFILE = Table(
     ),
 )
 
+DEAD_LETTER_COUNTS = Table(
+    "control",
+    "dead_letter_counts",
+    "What is counted of dead letters that say the same: gold.poison_patterns is made of it",
+    (*QUEUE_KEY, "signature", "deviation_key"),
+    (
+        *_IDENTITY,
+        Column("signature", "string", "As in gold.dead_letters"),
+        Column("deviation_key", "string", "As in gold.dead_letters"),
+        Column("pattern_id", "string", "As in gold.dead_letters"),
+        Column("dead_letters", "bigint", "How many they are"),
+        Column("last_seen", "timestamp", "The latest death"),
+        Column("earliest", EARLIEST, "Up to three of them, the earliest first"),
+        Column("hours", TREND, "Deaths an hour, the latest 48 hours that have any"),
+        Column("lengths", LENGTHS, "Characters of their payloads, how many have so many, and the earliest that does"),
+        Column("differences", DIFFERENCES, "How they differ from healthy payloads, and how many of them"),
+        Column(
+            "traits",
+            COUNTED_TRAITS,
+            "How many have each trait; of a payload's, a message counts once, whichever subscriptions it died in",
+        ),
+    ),
+)
+
 HEALTHY_SAMPLE = Table(
     "control",
     "healthy_sample",
@@ -552,6 +579,7 @@ ALL_TABLES = (
     QUEUE_CHANGES,
     QUEUE_OUTLOOK,
     QUEUE_PROFILE,
+    DEAD_LETTER_COUNTS,
     HEALTHY_SAMPLE,
     SUSPECTS,
     PROGRESS,

@@ -18,6 +18,7 @@ GOLD = (
     tables.SUSPECTS,
     tables.QUEUE_OUTLOOK,
     tables.QUEUE_PROFILE,
+    tables.DEAD_LETTER_COUNTS,
     tables.HEALTHY_SAMPLE,
 )
 """What is derived, of whatever events."""

@@ -6,27 +6,21 @@ from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.contrast import (
-    EXAMPLES,
-    HOURS,
-    LEAST,
-    LIFT,
-    MOST,
-    SIGMAS,
-    concentrated_in,
-    examples,
-    hourly,
-    trend,
-)
+from deadletter.gold.contrast import LEAST, LIFT, MOST, SIGMAS, concentrated_in, differences, examples, trend
+from deadletter.gold.counted import EXAMPLES, HOURS, dead_letter_counts, named_members, said
+from deadletter.gold.patterns import summarised
 from deadletter.gold.traits import PEOPLE
+from tests.pipelines.comparing import assert_same_rows
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 TRAITS = ("consumer", "producer", "host", "version")
 SCHEMA = (
     "system STRING, tenant STRING, queue STRING, subscription STRING, message_id STRING, pattern_id STRING,"
-    f" dead_lettered_at TIMESTAMP, payload STRING, traits {tables.TRAITS}"
+    f" dead_lettered_at TIMESTAMP, payload STRING, traits {tables.TRAITS}, signature STRING, deviation_key STRING,"
+    " deviation ARRAY<STRING>"
 )
 PROFILES = ", ".join(f"{column.name} {column.type}" for column in tables.QUEUE_PROFILE.columns)
 
@@ -45,7 +39,10 @@ def members(rng):
             values = {what: f"{what}-{rng.randrange(3)}" for what in PEOPLE}
             values |= {what: f"{what}-{of_payload.randrange(3)}" for what in TRAITS[2:]}
             told = [(what, value) for what, value in values.items() if number % 5 or what != "host"]
-            yield (system, "t", queue, subscription, message, f"p{pattern:03}", at, payload, told)
+            # a pattern says several things, each of them in one pattern only
+            signature, key = rng.choice([None, f"error of p{pattern:03}"]), f"odd like p{pattern:03}-{number % 2}"
+            odd = rng.sample(["$.to missing", "$.n text", "not UTF-8", "too long"], rng.randrange(4))
+            yield (system, "t", queue, subscription, message, f"p{pattern:03}", at, payload, told, signature, key, odd)
 
 
 def profiles(rng):
@@ -69,6 +66,11 @@ def dead(spark):
     return rows, spark.createDataFrame(random.Random(5).sample(rows, len(rows)), SCHEMA).repartition(3).cache()
 
 
+@pytest.fixture(scope="module")
+def counts(dead):
+    return dead_letter_counts(dead[1]).cache()
+
+
 def by_pattern(rows):
     found = defaultdict(list)
     for row in rows:
@@ -76,9 +78,20 @@ def by_pattern(rows):
     return found
 
 
-def test_examples_are_near_the_median_and_early(dead):
+def test_what_is_kept_says_what_the_dead_letters_say(dead, counts):
+    """Each of them is counted once, and whichever is a pattern's example can be found again."""
     rows, df = dead
-    told = {row["pattern_id"]: row for row in examples(df, hourly(df)).collect()}
+    columns = summarised(df).columns
+    assert_same_rows(said(counts).select(*columns), summarised(df))
+    assert counts.agg(F.sum("dead_letters")).first()[0] == len(rows)
+    example = examples(counts).select("pattern_id", "example.*")
+    assert not example.join(df, ["pattern_id", *tables.MESSAGE_KEY], "left_anti").count()
+    assert not example.join(named_members(counts), list(tables.MESSAGE_KEY), "left_anti").count()
+
+
+def test_examples_are_near_the_median_and_early(dead, counts):
+    rows, _ = dead
+    told = {row["pattern_id"]: row for row in examples(counts).collect()}
     wanted = by_pattern(rows)
     assert told.keys() == wanted.keys()
     for pattern, its in wanted.items():
@@ -87,24 +100,28 @@ def test_examples_are_near_the_median_and_early(dead):
         middle = statistics.median(lengths)
         best = min(range(len(ordered)), key=lambda n: (abs(lengths[n] - middle), n))
         assert tuple(told[pattern]["example"]) == ordered[best][:5]
-        assert told[pattern]["example_payload"] == ordered[best][7]
         assert told[pattern]["example_message_ids"] == [row[4] for row in ordered[:EXAMPLES]]
 
 
-def test_trends_are_the_latest_hours(dead):
-    rows, df = dead
-    told = {
-        row["pattern_id"]: [(at.astimezone(UTC), n) for at, n in row["trend"]] for row in trend(hourly(df)).collect()
-    }
+def test_differences_are_what_most_members_have(dead, counts):
+    told = {row["pattern_id"]: list(map(tuple, row["differences"])) for row in differences(counts).collect()}
+    for pattern, its in by_pattern(dead[0]).items():
+        counted = Counter(one for row in its for one in row[11])
+        assert told.get(pattern, []) == sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+def test_trends_are_the_latest_hours(dead, counts):
+    rows, _ = dead
+    told = {row["pattern_id"]: [(at.astimezone(UTC), n) for at, n in row["trend"]] for row in trend(counts).collect()}
     for pattern, its in by_pattern(rows).items():
         hours = Counter(row[6].replace(minute=0) for row in its)
         assert told[pattern] == [(hour, hours[hour]) for hour in sorted(hours)[-HOURS:]]
 
 
-def test_what_members_have_more_often_than_their_queues(spark, dead):
-    rows, df = dead
+def test_what_members_have_more_often_than_their_queues(spark, dead, counts):
+    rows, _ = dead
     usual = list(profiles(random.Random(3)))
-    found = concentrated_in(df, spark.createDataFrame(usual, PROFILES)).collect()
+    found = concentrated_in(counts, spark.createDataFrame(usual, PROFILES)).collect()
     told = {row["pattern_id"]: {(c["what"], c["value"]): c for c in row["concentrated_in"]} for row in found}
     wanted = {name: lifted(its, usual) for name, its in by_pattern(rows).items()}
     assert sum(map(bool, wanted.values())) > 20

@@ -105,3 +105,14 @@ def test_long_texts_are_not_held_and_none_is_cut(spark, at_most):
     nobody_saw = spark.range(3).select("id", F.lit(None).cast("string").alias("payload"))
     assert [row["payload"] for row in staging.held_if_few(nobody_saw).collect()] == [None] * 3
     assert staging.held(nobody_saw.where("false")).isEmpty()
+
+
+def test_a_row_of_very_many_values_is_not_held(spark, at_most):
+    """A trait that differs from message to message has as many values as there are dead letters."""
+    at_most(100)
+    for column in staging.WIDE:
+        for many in (0, staging.LONGEST):
+            kept = staging.held(spark.range(2).select(F.array_repeat("id", many).alias(column)))
+            assert [len(row[column]) for row in kept.collect()] == [many] * 2
+        wide = spark.range(2).select(F.array_repeat("id", staging.LONGEST + 1).alias(column))
+        assert staging.held_if_few(wide) is wide

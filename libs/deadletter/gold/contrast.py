@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from deadletter.gold.counted import EXAMPLES, HOURS
 from deadletter.gold.traits import PEOPLE
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
-EXAMPLES = 3
-HOURS = 48
-"""Hours with deaths that a trend has, the latest ones."""
 MOST = 10
 """Differences and concentrations that are kept of a pattern."""
 EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
@@ -23,81 +21,42 @@ LEAST, LIFT, SIGMAS = 3, 1.5, 3
 standard deviations of a Poisson count: lift alone makes noise look like news."""
 
 
-def hourly(dead: DataFrame) -> DataFrame:
-    """Rows of ``pattern_id, hour, dead_letters``: how many members died in each hour that has any."""
-    hour = F.date_trunc("hour", "dead_lettered_at").alias("hour")
-    return dead.groupBy("pattern_id", hour).agg(F.count("*").alias("dead_letters"))
-
-
-def examples(dead: DataFrame, hours: DataFrame) -> DataFrame:
-    """One row a ``pattern_id``: ``example`` (struct of a member's key), ``example_payload`` (as it is) and
-    ``example_message_ids``, the earliest three. ``hours`` are those of :func:`hourly`.
+def examples(counts: DataFrame) -> DataFrame:
+    """One row a ``pattern_id``: ``example`` (struct of a member's key) and ``example_message_ids``, the earliest three.
+    ``counts`` are rows of ``control.dead_letter_counts``, here and below.
 
     The representative example is the member whose payload's length is nearest to the pattern's median, the
     earliest of these.
     """
-    order = ("dead_lettered_at", *MESSAGE_KEY)
-    length = F.length(F.coalesce("payload", F.lit("")))
-    nearest = _nearest_to_median(dead.select("pattern_id", "dead_lettered_at", length.alias("length")))
-    best = F.min_by(F.struct(*MESSAGE_KEY, "payload"), F.struct(*order)).alias("best")
-    represented = (
-        dead.withColumn("length", length)
-        .join(F.broadcast(nearest), nearest.columns, "left_semi")
-        .groupBy("pattern_id")
-        .agg(best)
-        .select(
-            "pattern_id",
-            F.struct(*[F.col(f"best.{name}").alias(name) for name in MESSAGE_KEY]).alias("example"),
-            F.col("best.payload").alias("example_payload"),
-        )
-    )
-    early = dead.select("pattern_id", *order).join(F.broadcast(_first_hours(hours)), "pattern_id").where(_IN_TIME)
-    place = F.row_number().over(Window.partitionBy("pattern_id").orderBy(*order))
+    lengths = counts.select("pattern_id", *QUEUE_KEY, F.explode("lengths").alias("of")).select("*", "of.*")
+    median = lengths.groupBy("pattern_id").agg(F.percentile("length", 0.5, F.col("dead_letters")).alias("median"))
+    off = F.abs(F.col("length") - F.col("median"))
+    nearest = F.min(F.struct(off, "dead_lettered_at", F.struct(*MESSAGE_KEY).alias("example")))["example"]
+    represented = lengths.join(median, "pattern_id").groupBy("pattern_id").agg(nearest.alias("example"))
+    early = counts.select("pattern_id", *QUEUE_KEY, F.explode("earliest").alias("of")).select("*", "of.*")
+    place = F.row_number().over(Window.partitionBy("pattern_id").orderBy("dead_lettered_at", *MESSAGE_KEY))
     first = early.select("pattern_id", "message_id", place.alias("place")).where(F.col("place") <= EXAMPLES)
     members = F.array_sort(F.collect_list(F.struct("place", "message_id")))
     ids = F.transform(members, lambda member: member["message_id"]).alias("example_message_ids")
     return represented.join(first.groupBy("pattern_id").agg(ids), "pattern_id")
 
 
-_IN_TIME = "date_trunc('hour', dead_lettered_at) <= enough"
-
-
-def _first_hours(hours: DataFrame) -> DataFrame:
-    """Rows of ``pattern_id, enough``: the hour until which a pattern has its first examples. Dead letters are many, so
-    those that can be no example are left out before any are sorted."""
-    earlier = Window.partitionBy("pattern_id").orderBy("hour").rowsBetween(Window.unboundedPreceding, -1)
-    before = F.coalesce(F.sum("dead_letters").over(earlier), F.lit(0))
-    wanting = hours.withColumn("before", before).where(F.col("before") < EXAMPLES)
-    return wanting.groupBy("pattern_id").agg(F.max("hour").alias("enough"))
-
-
-def _nearest_to_median(lengths: DataFrame) -> DataFrame:
-    """The ``length`` of a pattern's payloads that is nearest to their median, or the two that are, each with its
-    earliest ``dead_lettered_at``. Dead letters are many and their lengths few: they are counted, not sorted."""
-    counted = lengths.groupBy("pattern_id", "length").agg(
-        F.count("*").alias("n"), F.min("dead_lettered_at").alias("dead_lettered_at")
-    )
-    median = counted.groupBy("pattern_id").agg(F.percentile("length", 0.5, F.col("n")).alias("median"))
-    off = F.abs(F.col("length") - F.col("median"))
-    least = F.min(off).over(Window.partitionBy("pattern_id"))
-    judged = counted.join(median, "pattern_id").withColumn("nearest", off == least)
-    return judged.where("nearest").select("pattern_id", "length", "dead_lettered_at")
-
-
-def differences(dead: DataFrame) -> DataFrame:
+def differences(counts: DataFrame) -> DataFrame:
     """One row a ``pattern_id`` with ``differences``: what is unlike healthy payloads, and in how many members."""
-    told = dead.select("pattern_id", F.explode("deviation").alias("difference"))
-    counted = told.groupBy("pattern_id", "difference").agg(F.count("*").alias("dead_letters"))
+    told = counts.select("pattern_id", F.explode("differences").alias("of")).select("pattern_id", "of.*")
+    counted = told.groupBy("pattern_id", "difference").agg(F.sum("dead_letters").alias("dead_letters"))
     return _top(counted, F.struct("difference", "dead_letters"), -F.col("dead_letters"), "differences")
 
 
-def trend(hours: DataFrame) -> DataFrame:
-    """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest :data:`HOURS` of :func:`hourly`."""
+def trend(counts: DataFrame) -> DataFrame:
+    """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest :data:`~deadletter.gold.counted.HOURS`."""
+    told = counts.select("pattern_id", F.explode("hours").alias("of")).select("pattern_id", "of.*")
+    hours = told.groupBy("pattern_id", "hour").agg(F.sum("dead_letters").alias("dead_letters"))
     newest = F.sort_array(F.collect_list(F.struct("hour", "dead_letters")), asc=False)
     return hours.groupBy("pattern_id").agg(F.reverse(F.slice(newest, 1, HOURS)).alias("trend"))
 
 
-def concentrated_in(dead: DataFrame, profiles: DataFrame, stage: Stage = as_it_is) -> DataFrame:
+def concentrated_in(counts: DataFrame, profiles: DataFrame, stage: Stage = as_it_is) -> DataFrame:
     """One row a ``pattern_id`` with ``concentrated_in``: consumers, producers and payload fields (hosts, versions)
     that its members have more often than the messages of their queues.
 
@@ -106,34 +65,24 @@ def concentrated_in(dead: DataFrame, profiles: DataFrame, stage: Stage = as_it_i
     what the members are counted by.
     """
     people = F.col("what").isin(*PEOPLE)
-    # counted first, once for all that is read of it: there may be millions, and many of a queue are alike
-    told = _traits(stage(dead.groupBy("pattern_id", *QUEUE_KEY, "traits").agg(F.count("*").alias("n"))))
+    told = counts.select("pattern_id", *QUEUE_KEY, F.explode("traits").alias("of"))
+    told = stage(told.select("pattern_id", *QUEUE_KEY, "of.*"))
     by_people = lifts(
         told.where(people), profiles.where(people).select(*QUEUE_KEY, "what", "value", "messages"), QUEUE_KEY
     )
-    # a message can die in several subscriptions: it has one payload
-    several = F.col("system") == "pulsar"
-    one_each = _traits(dead.where(several).withColumn("n", F.lit(1).cast("bigint"))).where(~people)
-    once = one_each.dropDuplicates(["pattern_id", *QUEUE, "message_id", "what", "value"])
-    once = once.select(*told.columns).unionByName(told.where(~several & ~people))
     fields = profiles.where("what = 'field'").select(*QUEUE, F.col("name").alias("what"), "value", "messages")
     # where no healthy payload was seen, nothing tells how many have a field
     compared = profiles.where(EACH_HAS_ONE).select(*QUEUE).distinct()
-    by_field = lifts(once.join(compared, list(QUEUE), "left_semi"), fields, QUEUE)
+    by_field = lifts(told.where(~people).join(compared, list(QUEUE), "left_semi"), fields, QUEUE)
     row = F.struct("what", "value", "dead_letters", "share", "expected_share", "lift")
     urgent = F.struct(F.coalesce(-F.col("lift"), F.lit(float("-inf"))), -F.col("dead_letters"))
     return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")
 
 
-def _traits(rows: DataFrame) -> DataFrame:
-    """The rows once for each of their ``traits``, with its ``what`` and ``value``."""
-    return rows.withColumn("trait", F.explode("traits")).select("*", "trait.*").drop("traits", "trait")
-
-
 def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFrame:
     """Rows of ``pattern_id, what, value, dead_letters, share, expected_share, lift`` that stand out.
 
-    ``members`` says in ``n`` how many dead letters of a ``pattern_id`` and queue (``by``) have each ``value`` of a
+    ``members`` says in ``dead_letters`` how many of a ``pattern_id`` and queue (``by``) have each ``value`` of a
     ``what``, in one or several rows; ``everyone`` says in ``messages`` how many of a queue's have each value. Shares
     are of those that name a ``what``: of such members, and the expected one of such messages of each queue, weighted
     by where the members are. ``lift`` is null where nobody else has the value.
@@ -141,11 +90,11 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
     of = Window.partitionBy(*by, "what")
     usual = (F.col("messages") / F.sum("messages").over(of)).alias("usual")
     shares = everyone.select(*by, "what", "value", usual)
-    places = members.groupBy("pattern_id", *by, "what").agg(F.sum("n").alias("here"))
+    places = members.groupBy("pattern_id", *by, "what").agg(F.sum("dead_letters").alias("here"))
     expected = places.join(shares, [*by, "what"]).groupBy("pattern_id", "what", "value")
     expected = expected.agg(F.sum(F.col("here") * F.col("usual")).alias("expected"))
     total = Window.partitionBy("pattern_id", "what")
-    found = members.groupBy("pattern_id", "what", "value").agg(F.sum("n").alias("dead_letters"))
+    found = members.groupBy("pattern_id", "what", "value").agg(F.sum("dead_letters").alias("dead_letters"))
     judged = (
         found.withColumn("all", F.sum("dead_letters").over(total))
         .join(expected, ["pattern_id", "what", "value"], "left")

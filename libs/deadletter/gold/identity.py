@@ -83,7 +83,8 @@ def with_pattern(members: DataFrame, found: DataFrame) -> DataFrame:
 def aliases(found: DataFrame, members: DataFrame, previous: DataFrame, known: DataFrame) -> DataFrame:
     """Rows of ``alias, pattern_id``: all former ids of the patterns in ``found``: see :func:`other_names`, see
     :func:`successors` of ``previous`` patterns, and those ``known`` already, followed to where their pattern
-    went. An id has one successor: the first that tells. ``members`` are the dead letters that ``found`` tells of.
+    went. An id has one successor: the first that tells. ``members`` are dead letters that ``found`` tells of, the
+    examples of the previous patterns among them.
 
     A known id stays where no dead letter is of its pattern: one may be again, as of another time or by a later event,
     and then nothing else tells what the pattern was once called.

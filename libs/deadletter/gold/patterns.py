@@ -11,19 +11,16 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.columns import looked_up
-from deadletter.gold.contrast import concentrated_in, differences, examples, hourly, trend
+from deadletter.gold.contrast import concentrated_in, differences, trend
 from deadletter.gold.decisions import Decisions, covering
 from deadletter.gold.identity import ORDER, SAID_BY, identified
-from deadletter.parallel import together
 from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
-from deadletter.patterns.masking import mask, private_masks
+from deadletter.patterns.masking import mask, private_masks, shown_value
 from deadletter.patterns.masks import Mask
 from deadletter.staging import Stage
-from deadletter.tables import MESSAGE_KEY, QUEUE
+from deadletter.tables import QUEUE
 
-TOLD_BY = (*MESSAGE_KEY, "pattern_id", "dead_lettered_at", "payload", "deviation", "traits")
-"""What of the dead letters is in the row of their pattern."""
 QUIET_AFTER = timedelta(hours=24)
 """A pattern without a death for so long is quiet."""
 NEW_FOR = timedelta(hours=24)
@@ -37,12 +34,12 @@ def compare_payloads(dead: DataFrame, profiles: DataFrame, masks: Sequence[Mask]
     return deviations(dead.drop("deviation_key", "deviation"), profiles, "payload", QUEUE, masks)
 
 
-def summarised(dead: DataFrame, *more: str) -> DataFrame:
-    """What dead letters say, and how many say it: rows of :data:`~deadletter.gold.identity.SAID_BY` and ``more``
-    columns, ``dead_letters``, the ``earliest`` of them (struct of their :data:`~deadletter.gold.identity.ORDER`) and
-    ``last_seen``. However many dead letters there are, they say few different things."""
+def summarised(dead: DataFrame) -> DataFrame:
+    """What dead letters say, and how many say it: rows of :data:`~deadletter.gold.identity.SAID_BY`, ``dead_letters``,
+    the ``earliest`` of them (struct of their :data:`~deadletter.gold.identity.ORDER`) and ``last_seen``. However many
+    dead letters there are, they say few different things."""
     counts = (F.count("*").alias("dead_letters"), F.min(F.struct(*ORDER)).alias("earliest"))
-    return dead.groupBy(*SAID_BY, *more).agg(*counts, F.max("dead_lettered_at").alias("last_seen"))
+    return dead.groupBy(*SAID_BY).agg(*counts, F.max("dead_lettered_at").alias("last_seen"))
 
 
 def grouped(summary: DataFrame) -> DataFrame:
@@ -85,7 +82,8 @@ def judged(patterns: DataFrame, as_of: datetime, decisions: Decisions) -> DataFr
 
 def poison_patterns(
     named: DataFrame,
-    dead: DataFrame,
+    counts: DataFrame,
+    represented: DataFrame,
     profiles: DataFrame,
     as_of: datetime,
     decisions: Decisions,
@@ -94,9 +92,10 @@ def poison_patterns(
 ) -> DataFrame:
     """Rows of ``gold.poison_patterns``.
 
-    ``dead`` are all rows of ``gold.dead_letters`` with :data:`TOLD_BY`, ``named`` what they say, :func:`grouped` and
-    decided about, ``profiles`` rows of ``control.queue_profile``. ``stage`` keeps the parts, which are made several at
-    a time.
+    ``named`` is what all dead letters say, :func:`grouped` and decided about, ``counts`` rows of
+    ``control.dead_letter_counts``, ``profiles`` of ``control.queue_profile``. ``represented`` are the
+    :func:`~deadletter.gold.contrast.examples` of these, with their ``example_payload`` as it is. ``stage`` keeps what
+    is read several times.
     """
     counted = named.groupBy("pattern_id").agg(
         F.min("template").alias("template"),
@@ -107,23 +106,17 @@ def poison_patterns(
         F.max("last_seen").alias("last_seen"),
         F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
     )
-    hours = stage(hourly(dead))
-    parts = together(
-        [
-            lambda: stage(concentrated_in(dead, profiles, stage)),
-            lambda: stage(examples(dead, hours)),
-            lambda: stage(differences(dead)),
-        ]
-    )
-    whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), [*parts, trend(hours)], counted)
+    parts = [represented, differences(counts), concentrated_in(counts, profiles, stage), trend(counts)]
+    whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), parts, counted)
     empty = {
         name: F.coalesce(name, F.array().cast(tables.POISON_PATTERNS.type_of(name)))
         for name in ("differences", "concentrated_in", "trend")
     }
-    private = private_masks(masks)
-    whole = whole.withColumns(empty).withColumn(
+    whole = whole.withColumns(empty)
+    shown = F.transform(
         "concentrated_in",
-        F.transform("concentrated_in", lambda one: one.withField("value", mask(one["value"], private))),
+        lambda one: one.withField("value", shown_value(F.lit(""), one["what"], one["value"], masks)),
     )
-    masked = whole.withColumn("example_payload", mask(F.col("example_payload"), private))
+    payload = mask(F.col("example_payload"), private_masks(masks))
+    masked = whole.withColumns({"concentrated_in": shown, "example_payload": payload})
     return judged(masked, as_of, decisions).select(*tables.POISON_PATTERNS.column_names)

@@ -15,16 +15,18 @@ from deadletter.gates.docs import load_gx
 from deadletter.gates.gate import Gate
 from deadletter.gold.at_risk import at_risk, receivable, suspects, waiting
 from deadletter.gold.collateral import collateral
+from deadletter.gold.contrast import examples
+from deadletter.gold.counted import dead_letter_counts, named_members, said
 from deadletter.gold.dead_letters import all_deaths, dead_letters, placed_deaths
 from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_sample, sampled
-from deadletter.gold.identity import SAID_BY, decided, with_pattern
+from deadletter.gold.identity import decided, with_pattern
 from deadletter.gold.lying import lying
 from deadletter.gold.outlook import outlook
-from deadletter.gold.patterns import TOLD_BY, compare_payloads, grouped, poison_patterns, summarised
+from deadletter.gold.patterns import compare_payloads, grouped, poison_patterns, summarised
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
@@ -37,11 +39,12 @@ from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
+from deadletter.sqltext import MOST, of_queues
 from deadletter.staging import held_if_few
 from deadletter.steps.due import WRITING, due, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
-from deadletter.tables import MESSAGE_KEY, Table
+from deadletter.tables import MESSAGE_KEY, QUEUE, Table
 from deadletter.triage import current_names, former_ids, standing_decisions
 
 WHOLE = (tables.AT_RISK, tables.POISON_PATTERNS, tables.PATTERN_ALIASES)
@@ -75,13 +78,26 @@ class Derivation:
             return rows
         return rows.unionByName(self.lake.read(table).where(self.scope.outside))
 
-    def dead_elsewhere(self) -> DataFrame | None:
-        """The dead letters of the queues that stay as they are, as far as patterns are made of them; ``None`` where
-        all are derived. They are read once where they are few, and where they are many they are not written again."""
+    def counted_elsewhere(self) -> DataFrame | None:
+        """What is counted of the dead letters of the queues that stay as they are; ``None`` where all are derived. It
+        is read once where it is little, and where it is much it is not written again."""
         if self.scope == EVERYTHING:
             return None
-        columns = dict.fromkeys((*TOLD_BY, *SAID_BY))
-        return held_if_few(self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).select(*columns))
+        return held_if_few(self.lake.read(tables.DEAD_LETTER_COUNTS).where(self.scope.outside))
+
+    def with_payloads(self, examples: DataFrame, dead: DataFrame) -> DataFrame:
+        """The examples of all patterns with their ``example_payload``: those of the ``dead`` letters that are derived,
+        and of others that are kept."""
+        named = self.lake.stage(examples)
+        body = (*[F.col(name) for name in MESSAGE_KEY], F.col("payload").alias("example_payload"))
+        bodies = dead.select(*body)
+        if self.scope != EVERYTHING:
+            queues = [tuple(row) for row in named.select(*[f"example.{name}" for name in QUEUE]).distinct().collect()]
+            theirs = of_queues(queues) if len(queues) <= MOST else "true"
+            kept = self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).where(theirs)
+            bodies = bodies.unionByName(kept.select(*body))
+        key = F.struct(*MESSAGE_KEY)
+        return bodies.join(F.broadcast(named), key == F.col("example")).select(*named.columns, "example_payload")
 
     def with_dead_from_others(self, deaths: DataFrame) -> DataFrame:
         """The deaths together with the dead letters that lie in these queues and died in others."""
@@ -221,7 +237,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     )
     profiles = run.kept(run.with_others(own, tables.QUEUE_PROFILE))
     yardstick = lake.stage(usual(own))
-    others = run.dead_elsewhere()
+    others = run.counted_elsewhere()
     suspected, (dead, named, names, decisions) = together(
         [
             lambda: lake.stage(suspects(with_payload(candidates, found), yardstick, run.masks, lake.stage)),
@@ -230,18 +246,26 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     )
     if others is not None and not named.where("known_as != pattern_id").isEmpty():
         raise ReachesFurther("a pattern of other queues has another id now")
-    members = _united(dead.select(*TOLD_BY), others)
+    own_counts = lake.stage(dead_letter_counts(dead))
+    counts = _united(own_counts, others)
     derived = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
-        tables.POISON_PATTERNS: partial(
-            poison_patterns, named, members, profiles, run.as_of, decisions, run.masks, lake.stage
+        tables.POISON_PATTERNS: lambda: poison_patterns(
+            named,
+            counts,
+            lake.stage(run.with_payloads(examples(counts), dead)),
+            profiles,
+            run.as_of,
+            decisions,
+            run.masks,
+            lake.stage,
         ),
         tables.COLLATERAL: partial(collateral, facts, dead),
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
         tables.QUEUE_OUTLOOK: partial(outlook, open_ones, run.as_of),
     }
     made = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
-    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead}
+    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead, tables.DEAD_LETTER_COUNTS: own_counts}
 
 
 def _open(run: Derivation, facts: SilverFacts, known: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -262,15 +286,15 @@ def _named(
     """The compared dead letters with their patterns; what all dead letters say, with the patterns; the names that
     patterns had before; and what people decided.
 
-    What ``others`` say, see :meth:`Derivation.dead_elsewhere`, is in ``known_as`` by the pattern that it has had.
+    What ``others`` say, see :meth:`Derivation.counted_elsewhere`, is in ``known_as`` by the pattern that it has had.
     """
     stage = run.lake.stage
     signed = stage(with_signature(compared.drop("signature", "pattern_id"), run.masks, stage))
     summary = summarised(signed).withColumn("known_as", F.lit(None).cast("string"))
+    members = signed.select(*MESSAGE_KEY, "signature", "deviation_key")
     if others is not None:
-        summary = summary.unionByName(summarised(others.withColumn("known_as", F.col("pattern_id")), "known_as"))
+        summary, members = summary.unionByName(said(others)), members.unionByName(named_members(others))
     found = stage(grouped(stage(summary)))
-    members = _united(signed.select(*MESSAGE_KEY, "signature", "deviation_key"), others)
     names = stage(former_ids(run.lake, found, members))
     decisions = standing_decisions(run.lake, names, run.as_of)
     named = stage(decided(found, decisions, stage))
@@ -279,5 +303,5 @@ def _named(
 
 
 def _united(own: DataFrame, others: DataFrame | None) -> DataFrame:
-    """Rows of the queues that are derived, and the same columns of others'."""
-    return own if others is None else own.unionByName(others.select(*own.columns))
+    """Rows of the queues that are derived, and of others."""
+    return own if others is None else own.unionByName(others)
