@@ -168,6 +168,28 @@ def deleted():
     return case
 
 
+def posted_anew():
+    """After its queue was deleted: the count went with that."""
+    case = Case("anew", change=False)
+    case.delete(START + 12 * SECOND)
+    case.declare(START + 13 * SECOND, "q", {})
+    case.set_policy(START + 14 * SECOND, "policy", "all", ".*", 0, 1)
+    case.message.purged = None
+    case.deliver(START + 15 * SECOND, case.message)
+    case.write_down(START + 16 * SECOND, case.message, "requeue")
+    return case
+
+
+def unseen_post():
+    """Its TTL can have been over, as nobody saw when it was posted."""
+    case = Case("unseen", ttl=15, change=False)
+    case.events = [event for event in case.events if not event["routing_key"].startswith("publish")]
+    case.die(START + 16 * SECOND, case.message, "expired")
+    case.set_policy(START + 16 * SECOND + 200_000, "policy", "all", ".*", 0, 1)
+    case.read_dead(START + 30 * SECOND, case.message)
+    return case
+
+
 def lost():
     """A restart, a mirror that was never synchronised, or v1 records: the queue's count does not exceed the limit."""
     case = Case("lost", change=False)
@@ -200,6 +222,7 @@ DYING = {
     "promoted": (promoted(), "derived", CHANGED, DLQ),
     "observed": (observed(), "observed", CHANGED // SECOND * SECOND, DLQ),
     "expired": (expired_by_policy(), "observed", START + 11 * SECOND, DLQ),
+    "unseen": (unseen_post(), "observed", START + 16 * SECOND, DLQ),
 }
 LIVING = {
     "untold": (Case("untold", told=False), "outcome_unknown"),
@@ -215,6 +238,7 @@ LIVING = {
     "back": (back(), "outcome_unknown"),
     "acknowledged": (acknowledged(), "settled"),
     "deleted": (deleted(), "purged"),
+    "anew": (posted_anew(), "available"),
     "lost": (lost(), "outcome_unknown"),
     "endless": (endless(), "available"),
 }
@@ -238,7 +262,8 @@ def test_deaths(lake):
     )
     assert {tuple(row) for row in found.collect()} == {(name, *want) for name, (_, *want) in DYING.items()}
     rest = lake.read(tables.DEAD_LETTERS).select(F.substring("tenant", 6, 99), "cause").collect()
-    assert dict(map(tuple, rest)) == dict.fromkeys(DYING, "delivery_limit") | {"expired": "ttl"}
+    causes = dict.fromkeys(DYING, "delivery_limit") | dict.fromkeys(("expired", "unseen"), "ttl")
+    assert dict(map(tuple, rest)) == causes
     same = lake.read(tables.DEAD_LETTERS).select("reason", "claim_count", "max_deliveries").distinct()
     assert [tuple(row) for row in same.collect()] == [("expired", 2, 1)]
 

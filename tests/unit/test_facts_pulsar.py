@@ -91,7 +91,7 @@ def test_a_partition_is_its_topic(silver):
     events = [
         pulsar("subscribe", dead_letter_policy=policy),
         pulsar("receive", topic=one, message_id="(9,1,0,-1)"),
-        pulsar("acknowledge", topic=one, message_id="(9,1,0,-1)"),
+        pulsar("acknowledge", topic=one, message_id="9:1:-1"),
         pulsar("dead_letter", 50, topic=f"{DEAD_TOPIC}-partition-1", properties=origins),
     ]
     (dead,) = gold_pulsar.deaths(silver("pulsar", events)).collect()

@@ -79,6 +79,10 @@ def acked(seconds, queue):
     return at(seconds, rabbit(f"ack.{queue}", told, "consumer"))
 
 
+def deleted(queue):
+    return rabbit("queue.deleted", {"headers": {"name": queue, "vhost": TENANT}}, "event_exchange")
+
+
 def rejected(seconds):
     headers = {"vhost": TENANT, "properties": {"message_id": "r1"}, "error": "KeyError: amount"}
     return at(seconds, rabbit("reject.orders", {"headers": headers}, "consumer", payload="the body"))
@@ -197,6 +201,23 @@ def test_a_retry_loop_uses_up_no_deliveries(at_risk):
     assert (row["claim_count"], len(row["deliveries"])) == (1, 5)
 
 
+COUNTED = story(at(0, queue_created(*to("dlq", limit=3))), read(1, "orders", **{"x-delivery-count": 3}))
+
+
+def test_a_delivery_that_shows_a_count_was_not_the_first(at_risk):
+    """However few deliveries before it were seen."""
+    (row,) = at_risk(COUNTED)
+    assert (row["claim_count"], row["deliveries_left"]) == (4, 0)
+
+
+UNDECLARED = story(read(1, "orders"), read(2, "orders", **{"x-delivery-count": 0}))
+
+
+def test_nobody_knows_where_an_undeclared_queue_keeps_its_count(facts, dead):
+    """A quorum queue's is in its log, and leaves out what is returned on purpose."""
+    assert UNDECLARED not in by_story(discrepancies(facts, dead).collect())
+
+
 WORK = [at(0, queue_created(*to("dlq", limit=2))), posted(1, "orders", "other")]
 
 
@@ -258,6 +279,15 @@ def test_what_waited_and_came_to_its_work_queue_did_not_die(died, name):
 )
 def test_what_went_elsewhere_died(died, name, went):
     assert went in {(row["queue"], row["dead_letter_queue"]) for row in died(name)}
+
+
+OWN_KEY = at(0, queue_created(*to("orders", limit=2, exchange="dlx"))), posted(1, "orders", "other")
+DELAYED_BY_KEY = story(*OWN_KEY, posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired")))
+
+
+def test_a_work_queue_need_not_name_a_dead_letter_queue_that_is_known(died):
+    """Its dead letters go by its own name to what is bound to an exchange."""
+    assert not died(DELAYED_BY_KEY)
 
 
 DELAYED = story(
@@ -323,11 +353,16 @@ def test_a_dead_letter_is_removed_by_who_acknowledges_it(died, name, removed):
 TO_DLQ = at(0, queue_created(*to("dlq", exchange="dlx")))
 REJECT = [at(0, firehose("deliver.orders")), rejected(1.5)]
 BACK = at(0, queue_created(*to("orders", ttl=1000), name="dlq"))
+ITS_OWN_NAME = at(0, queue_created(*to("orders", 60_000, exchange="dlx")))
 REJECTED = {
     "to a dead letter queue": story(TO_DLQ, *REJECT),
     "to nowhere": story(at(0, queue_created()), *REJECT),
     "and shown": story(TO_DLQ, *REJECT, read(5, "dlq", ONCE)),
     "to a queue with a TTL": story(TO_DLQ, at(0, queue_created(*to("grave", ttl=1000), name="dlq")), *REJECT),
+    "by a key that is its own queue's name": story(ITS_OWN_NAME, *REJECT),
+    "to what was a retry queue before": story(
+        *(TO_DLQ, BACK, at(0.5, deleted("dlq")), at(0.6, queue_created(name="dlq"))), *REJECT
+    ),
     "to a retry queue, from where somebody takes it": story(TO_DLQ, BACK, *REJECT, read(5, "dlq", ONCE)),
 }
 NOT_DEAD = {
@@ -347,6 +382,12 @@ def test_a_reject_is_a_death_with_the_consumers_error(died):
     assert dropped["dead_letter_queue"] is None
 
 
+def test_only_the_default_exchange_sends_by_the_queues_name(died):
+    """What is bound by the name of the queue itself is another one."""
+    (row,) = died(REJECTED["by a key that is its own queue's name"])
+    assert row["dead_letter_queue"] is None
+
+
 def test_the_brokers_word_comes_first(died):
     """It is the same death, and keeps the error."""
     (row,) = died(REJECTED["and shown"])
@@ -358,6 +399,8 @@ def test_what_waits_in_a_retry_queue_is_not_dead(died):
     retry queue."""
     assert [told for told, name in NOT_DEAD.items() if died(name)] == []
     (row,) = died(REJECTED["to a queue with a TTL"])
+    assert row["dead_letter_queue"] == "dlq"
+    (row,) = died(REJECTED["to what was a retry queue before"])
     assert row["dead_letter_queue"] == "dlq"
     (taken,) = died(REJECTED["to a retry queue, from where somebody takes it"])
     assert taken["evidence"] == "observed"

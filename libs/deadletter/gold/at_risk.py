@@ -39,8 +39,9 @@ def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> Data
 
 def counts_as_done() -> Column:
     """Whether a message of :func:`waiting` is open in name only: RabbitMQ's acknowledgements are not observable, so one
-    that was delivered only once counts as done."""
-    return (F.col("status") == "outcome_unknown") & (F.size("deliveries") < 2)
+    that was delivered only once counts as done. A delivery that shows a count was not the first."""
+    once = (F.size("deliveries") < 2) & (F.coalesce(last_count(F.col("deliveries")), F.lit(0)) < 1)
+    return (F.col("status") == "outcome_unknown") & once
 
 
 def suspects(candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask], stage: Stage) -> DataFrame:
@@ -83,7 +84,7 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
 
     Zaqar moves a message at the claim after its last, as a store of these ``habits`` counts; RabbitMQ and Pulsar count
     the deliveries after the first, as the latest one tells, a classic RabbitMQ queue as far as it remembers them.
-    RabbitMQ's acknowledgements are not observable: a message delivered only once counts as done.
+    RabbitMQ's acknowledgements are not observable: see :func:`counts_as_done`.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
     limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))

@@ -126,7 +126,8 @@ def _claimed_after_death() -> Column:
 def _lost_counter() -> Column:
     """RabbitMQ's count at a delivery is below the deliveries before it: the counter was in memory.
 
-    A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there.
+    A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there. Of a queue
+    whose declaration was not seen nobody knows which it is.
     """
     counted = F.transform(
         "deliveries",
@@ -134,10 +135,10 @@ def _lost_counter() -> Column:
     )
     lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), F.lit(0))
     stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
-    quorum = F.coalesce(policy_at(F.col("policies"), lost["time"])["queue_type"] == "quorum", F.lit(False))
+    in_memory = policy_at(F.col("policies"), lost["time"])["queue_type"] != "quorum"
     return difference(
         "lost_counter",
-        lost.isNotNull() & stayed & (F.col("system") == "rabbitmq") & ~quorum,
+        lost.isNotNull() & stayed & (F.col("system") == "rabbitmq") & F.coalesce(in_memory, F.lit(False)),
         lost["time"],
         lost["broker"],
         lost["earlier"],

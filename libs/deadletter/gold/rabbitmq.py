@@ -7,7 +7,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
-from deadletter.rules.policy import emptied_after, policy_at, targets
+from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
@@ -81,14 +82,14 @@ def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
 
 
 def _not_waiting(found: DataFrame, policies: DataFrame) -> DataFrame:
-    """The :func:`deaths` without what a consumer rejected into a retry queue: its TTL sends it back to its next try."""
-    timed = F.filter("policies", lambda p: p["default_ttl"].isNotNull())
-    back = policies.where("system = 'rabbitmq'").select(
-        "tenant", F.col("queue").alias("dead_letter_queue"), F.explode(targets(timed)).alias("queue")
-    )
-    back = back.distinct().withColumn("back", F.lit(True))
-    marked = found.join(back, ["tenant", "dead_letter_queue", "queue"], "left")
-    waits = F.expr("back AND evidence = 'derived' AND reason = 'rejected'")
+    """The :func:`deaths` without what a consumer rejected into what was a retry queue then: its TTL sends it back to
+    its next try."""
+    timed = policies.where("system = 'rabbitmq'").where(F.exists("policies", lambda p: p["default_ttl"].isNotNull()))
+    there = timed.select("tenant", F.col("queue").alias("dead_letter_queue"), F.col("policies").alias("there"))
+    marked = found.join(there, ["tenant", "dead_letter_queue"], "left")
+    then = policy_at(F.col("there"), F.col("dead_lettered_at"))
+    back = then["default_ttl"].isNotNull() & (then["dead_letter_queue"] == F.col("queue"))
+    waits = F.expr("evidence = 'derived' AND reason = 'rejected'") & back
     return marked.where(~F.coalesce(waits, F.lit(False))).select(*found.columns)
 
 
@@ -106,7 +107,8 @@ def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
 def work_queues(facts: SilverFacts) -> DataFrame:
     """``system, tenant, queue`` of the queues to which messages were posted and that send dead letters on: a dead
     letter queue has hardly both."""
-    leads_on = F.exists("policies", lambda p: p["dead_letter_queue"].isNotNull())
+    exchange, key = SENDS  # what the key names is not always known
+    leads_on = F.exists("policies", lambda p: p[exchange].isNotNull() & (p[key] != ""))
     named = facts.policies.where(leads_on).select(*QUEUE)
     posted = facts.state.where("system = 'rabbitmq' AND posted IS NOT NULL").select(*QUEUE).distinct()
     return posted.join(named, list(QUEUE), "left_semi")
@@ -251,9 +253,10 @@ def killed_by_limit() -> Column:
     the limit: what holds for the queue may change within it.
     """
     time, end = F.col("death.time"), F.col("death.time") + F.expr(_SECOND)
-    over = F.col("posted.time") + F.make_dt_interval(secs=_least_ttl(end)) <= end
+    ttl = _least_ttl(end)
+    over = ttl.isNotNull() & F.coalesce(F.col("posted.time") + F.make_dt_interval(secs=ttl) <= end, F.lit(True))
     changes = F.transform(F.filter("policies", lambda p: p["valid_from"].between(time, end)), lambda p: p["valid_from"])
     before = F.transform(changes, lambda change: change - F.expr("INTERVAL 1 MICROSECOND"))
     moments = F.concat(F.array(end), changes, before)
     exceeded = F.exists(moments, _exceeds)
-    return (F.col("death.reason") == "expired") & exceeded & ~F.coalesce(over, F.lit(False))
+    return (F.col("death.reason") == "expired") & exceeded & ~over

@@ -22,7 +22,7 @@ def with_counts(state: DataFrame) -> DataFrame:
     return (
         state.withColumn("counted", counted)
         .withColumn("steps", counter_steps(F.col("counted"), F.col("policies")))
-        .withColumn("harmless", F.filter("steps", lambda step: step["kind"] == "delivery"))
+        .withColumn("harmless", F.filter("steps", lambda step: step["kind"].isin("delivery", "deleted")))
         .withColumn("counts", F.transform("counted", _counts))
         .drop("counted", "steps", "harmless")
     )

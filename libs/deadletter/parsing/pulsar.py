@@ -85,9 +85,16 @@ RULES = ENVELOPE_RULES | {
 def message_id(text: str) -> str:
     """SQL that brings a message id to ``ledger:entry:partition``, with ``:batch`` where it is one of a batch.
 
-    The C++ and Python clients write ``(5,0,-1,-1)``, the Java client ``10:3:-1`` (brokers' own forms).
-    A chunked message has the ids of its first and its last chunk, of which the last is the message's.
-    Null where the text is none of these.
+    The C++ and Python clients write ``(5,0,-1,-1)``, the Java client ``10:3:-1`` (brokers' own forms). Of a topic
+    without partitions Go's clients say partition 0 where the others say -1: 0 is written -1, as ledger and entry alone
+    tell messages apart. A chunked message has the ids of its first and its last chunk, of which the last is the
+    message's. Null where the text is none of these.
+
+    >>> for given in ("(5,0,-1,-1)", "10:3:0", "10:3:2:4"):
+    ...     print(spark.sql(f"SELECT {message_id(repr(given))}").first()[0])
+    5:0:-1
+    10:3:-1
+    10:3:2:4
     """
     text = f"substring_index({text}, ';', -1)"
     parts = f"regexp_extract_all({text}, '-?[0-9]+', 0)"
@@ -95,7 +102,9 @@ def message_id(text: str) -> str:
     batch = (
         f"CASE WHEN NOT startswith(coalesce(get({parts}, 3), '-'), '-') THEN concat(':', get({parts}, 3)) ELSE '' END"
     )
-    return f"CASE WHEN {text} RLIKE '{form}' THEN concat(array_join(slice({parts}, 1, 3), ':'), {batch}) END"
+    partition = f"CASE get({parts}, 2) WHEN '0' THEN '-1' ELSE get({parts}, 2) END"
+    whole = f"concat_ws(':', get({parts}, 0), get({parts}, 1), {partition})"
+    return f"CASE WHEN {text} RLIKE '{form}' THEN concat({whole}, {batch}) END"
 
 
 def parse(bronze: DataFrame) -> DataFrame:

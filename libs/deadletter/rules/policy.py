@@ -91,7 +91,7 @@ def policy_at(policies: Column, time: Column) -> Column:
 
 
 def targets(policies: Column) -> Column:
-    """The dead letter queue of each policy in a history, null where it names none."""
+    """The dead letter queue of each policy in a history, null where it names none that is known."""
     return F.transform(policies, lambda p: p["dead_letter_queue"])
 
 

@@ -132,7 +132,8 @@ def effective_history(policies: Column, changes: Column, flag: Column, queue: Co
     ``x-delivery-limit``; RabbitMQ's documentation lets the lowest win. ``flag`` is as in
     :func:`counts_deliveries`, as ``struct<valid_from, event_id>``. Of the TTLs the least holds too; a queue's mode is
     its argument's, else its policy's, and so is each of the names that its dead letters go by: the exchange can be in
-    the arguments and the routing key in the policy. Without an exchange they go nowhere.
+    the arguments and the routing key in the policy. Without an exchange they go nowhere; where the key is the
+    queue's own name and the exchange not the default one, nobody knows where.
     """
     steps = F.concat(*[F.transform(part, _moment) for part in (policies, changes, F.array_compact(F.array(flag)))])
     rows = F.transform(F.array_sort(F.array_distinct(steps)), lambda at: _in_force(policies, changes, flag, queue, at))
@@ -154,13 +155,15 @@ def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at
             best_policy(changes, family, queue, at["time"], held["queue_type"])
             for family in ("policy", "operator_policy")
         )
-        step = bound(best, lambda best: bound(operator, lambda operator: _step(at, held, own, best, operator, flag)))
+        step = bound(
+            best, lambda best: bound(operator, lambda operator: _step(at, held, own, best, operator, flag, queue))
+        )
         return F.when(own.isNotNull() | (held["kind"] != "deleted"), step)
 
     return bound(held, lambda held: bound(own, lambda own: known(held, own)))
 
 
-def _step(at: Column, held: Column, own: Column, best: Column, operator: Column, flag: Column) -> Column:
+def _step(at: Column, held: Column, own: Column, best: Column, operator: Column, flag: Column, queue: Column) -> Column:
     """The step at ``at``: of the queue's ``own`` event there, if there is one, by what was ``held`` of its declaration
     and by the ``best`` policy and ``operator`` policy."""
     limit = F.least(held["max_deliveries"], best["limit"], operator["limit"])
@@ -168,7 +171,8 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
     queue_type = F.when(held["kind"].isNotNull(), F.coalesce(held["queue_type"], by_policy))
     counted = (held["kind"] != "deleted") & counts_deliveries(queue_type, flag["valid_from"], at["time"])
     exchange, key = (F.when(held["kind"] != "deleted", F.coalesce(held[name], best[name])) for name in SENDS)
-    target = F.when(exchange.isNotNull(), F.nullif(key, F.lit("")))
+    # the default exchange alone sends by the queue's name; by any other a queue's own name is what is bound elsewhere
+    target = F.when(exchange.isNotNull() & ((key != queue) | (exchange == "")), F.nullif(key, F.lit("")))
     return F.struct(
         at["time"].alias("valid_from"),
         at["event_id"].alias("event_id"),

@@ -36,22 +36,24 @@ def counter(deliveries: Column, policies: Column, until: Column) -> Column:
 
     A delivery counts while the feature flag is on (notes). A restart, or paging to disk, begins at 0 again; a
     promoted mirror has the count of its last full synchronisation, 0 if there was none (delivery limits, replies
-    on mirrors). Where a delivery shows ``x-delivery-count``, that is the count before it.
+    on mirrors). A queue that is deleted takes its counts along. Where a delivery shows ``x-delivery-count``, that is
+    the count before it.
 
     >>> queue = spark.sql('''SELECT
-    ...     transform(array(1, 2, 3, 7), t -> named_struct('time', timestamp_seconds(t), 'broker_count',
+    ...     transform(array(1, 2, 3, 7, 9), t -> named_struct('time', timestamp_seconds(t), 'broker_count',
     ...         CAST(NULL AS bigint))) AS deliveries,
     ...     transform(array(named_struct('at', 0, 'kind', 'declared', 'counts', false),
     ...                     named_struct('at', 2, 'kind', 'updated', 'counts', true),
     ...                     named_struct('at', 4, 'kind', 'mirror_synchronised', 'counts', true),
     ...                     named_struct('at', 5, 'kind', 'recovered', 'counts', true),
-    ...                     named_struct('at', 6, 'kind', 'mirror_promoted', 'counts', true)),
+    ...                     named_struct('at', 6, 'kind', 'mirror_promoted', 'counts', true),
+    ...                     named_struct('at', 8, 'kind', 'deleted', 'counts', true)),
     ...         p -> named_struct('valid_from', timestamp_seconds(p.at), 'kind', p.kind, 'counts', p.counts,
     ...             'node', CASE WHEN p.kind LIKE 'mirror%' THEN 'b' END)) AS policies,
-    ...     explode(sequence(1, 7)) AS second''')
+    ...     explode(sequence(1, 9)) AS second''')
     >>> count = counter(F.col("deliveries"), F.col("policies"), F.timestamp_seconds("second"))
     >>> queue.select(count.alias("count")).toPandas()["count"].tolist()
-    [0, 1, 2, 2, 0, 2, 3]
+    [0, 1, 2, 2, 0, 2, 3, 0, 1]
     """
     return count_at(counter_steps(deliveries, policies), until)
 
@@ -81,8 +83,9 @@ def counting_classic(policy: Column) -> Column:
 
 
 def told_losses(policies: Column) -> Column:
-    """The steps of a queue's history that can change its counters without a delivery."""
-    return F.filter(policies, lambda p: p["kind"].isin(*COUNTER_KINDS))
+    """The steps of a queue's history that can change its counters without a delivery; a queue that is deleted takes
+    them along."""
+    return F.filter(policies, lambda p: p["kind"].isin(*COUNTER_KINDS, "deleted"))
 
 
 def _step(time: Column, kind: Column, node: Column, broker_count: Column) -> Column:
@@ -95,12 +98,16 @@ def _after(record: Column, step: Column) -> Column:
     count = (
         F.when(step["kind"] == "delivery", read_count(F.coalesce(step["broker_count"], record["count"])) + 1)
         .when(step["kind"] == "mirror_promoted", here)
-        .when(step["kind"] == "recovered", F.lit(0).cast("bigint"))
+        .when(step["kind"].isin("recovered", "deleted"), F.lit(0).cast("bigint"))
         .otherwise(record["count"])
     )
     others = F.filter(record["saved"], lambda copy: copy["node"] != step["node"])
     copied = F.concat(others, F.array(F.struct(step["node"], record["count"]).cast("struct<node:string,count:bigint>")))
-    saved = F.when(step["kind"] == "mirror_synchronised", copied).otherwise(record["saved"])
+    saved = (
+        F.when(step["kind"] == "mirror_synchronised", copied)
+        .when(step["kind"] == "deleted", F.array().cast(SAVED))
+        .otherwise(record["saved"])
+    )
     return F.struct(count.alias("count"), saved.alias("saved"))
 
 
