@@ -11,12 +11,12 @@
 # COMMAND ----------
 
 from deadletter import views
-from deadletter.notebook import open_lake, widget
+from deadletter.notebook import number_widget, open_lake, widget
 from deadletter.report import charts
 
 lake = open_lake(widget("lake", "", "Lake"))
 queue = widget("queue", "", "Queue")
-limit = int(widget("limit", "2", "Limit"))
+limit = number_widget("limit", "2", "Limit")
 
 # COMMAND ----------
 

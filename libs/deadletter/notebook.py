@@ -38,6 +38,19 @@ def widget(name: str, default: str, label: str) -> str:
     return os.environ.get(f"DEADLETTER_{name.upper()}", default)
 
 
+def number_widget(name: str, default: str, label: str) -> int:
+    """The whole number that the reader typed into a :func:`widget`; :class:`UsageError` where it is none.
+
+    >>> number_widget("limit_of_doctest", "2", "Limit")
+    2
+    """
+    given = widget(name, default, label)
+    try:
+        return int(given)
+    except ValueError:
+        raise UsageError(f"{name}: {given!r} is no whole number") from None
+
+
 def open_lake(root: str) -> Lake:
     """The lake at ``root``, a folder or ``catalog:NAME``, in the session that runs."""
     if not root:

@@ -58,7 +58,7 @@ def _shown(value: object) -> str:
     if isinstance(value, go.Figure):
         return chart([{}], lambda _: value) if value.data else NOTHING
     if isinstance(value, DataFrame):
-        return first_rows(_rows(value), value.columns, MOST_ROWS)
+        return first_rows(_rows(value), value.columns, MOST_ROWS, headings={})
     return f"<pre>{escape(str(value))}</pre>"
 
 

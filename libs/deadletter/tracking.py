@@ -120,8 +120,8 @@ def _experiment(kept: MlflowClient, folder: str) -> str:
     return kept.create_experiment(name, artifact_location=local)
 
 
-def patterns_of(folder: str, run_id: str) -> list[dict]:
-    """The patterns that a run saw; :class:`UsageError` where no such run is kept."""
+def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
+    """The patterns that a run saw; :class:`UsageError` where no such run is kept, naming the ``option`` that asked."""
     if not _server() and not Path(folder, STORE).exists():  # MLflow would make one
         raise UsageError(f"{folder} keeps no runs. Is it a lake? `deadletter run --track` keeps them.")
     try:
@@ -130,7 +130,7 @@ def patterns_of(folder: str, run_id: str) -> list[dict]:
             return json.loads(Path(path).read_text(encoding="utf-8"))
     except Exception as error:  # as in log_run
         told = first_line(error)
-        raise UsageError(f"--run {run_id}: no run with patterns is kept under this id ({told})") from None
+        raise UsageError(f"{option} {run_id}: no run with patterns is kept under this id ({told})") from None
 
 
 def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:

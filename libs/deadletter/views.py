@@ -18,6 +18,7 @@ from deadletter.patterns.masking import mask, private_masks
 from deadletter.report import queries
 from deadletter.report.queries import bucket_of, over_time, place, short_name
 from deadletter.rules.pulsar import tenant_of
+from deadletter.times import utc
 from deadletter.triage import find
 
 
@@ -29,7 +30,12 @@ def dead_letters(lake: Lake, queue: str = "", since: str = "") -> DataFrame:
     ``since``: an ISO 8601 time; only deaths from then on. Empty: all.
     """
     dead = _of_queue(lake.read(tables.DEAD_LETTERS), queue)
-    return dead.where(F.col("dead_lettered_at") >= F.lit(since).cast("timestamp")) if since else dead
+    if not since:
+        return dead
+    try:
+        return dead.where(F.col("dead_lettered_at") >= F.lit(utc(since)))
+    except ValueError as error:
+        raise UsageError(f"since: {error}. Write it as 2026-11-20T21:00:00Z") from None
 
 
 def what_died(dead: DataFrame) -> DataFrame:

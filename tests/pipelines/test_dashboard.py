@@ -106,7 +106,7 @@ def test_a_filter_changes_every_widget(address, lake):
     for widget in ("over-time", "by-queue", "patterns", "held"):
         assert "rabbitmq" in inside(html, widget)
         assert "zaqar " not in inside(html, widget)
-    assert "<option selected>rabbitmq</option>" in html
+    assert '<option value="rabbitmq" selected>rabbitmq</option>' in html
 
 
 def test_what_does_not_fit_a_widget_is_the_oldest_and_is_told(lake, address, monkeypatch):

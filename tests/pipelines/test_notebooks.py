@@ -112,14 +112,18 @@ def test_a_topic_goes_by_its_short_name_too(lake):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("name", "arguments", "told"),
     [
-        (["--set", "qeue=orders"], "has no widget qeue; it has queue, since"),
-        (["--set", "queue"], "write it as NAME=VALUE"),
+        ("triage_dead_letters", ["--set", "qeue=orders"], "has no widget qeue; it has queue, since"),
+        ("triage_dead_letters", ["--set", "queue"], "write it as NAME=VALUE"),
+        ("triage_dead_letters", ["--set", "since=yesterday"], "since: Invalid isoformat string: 'yesterday'"),
+        ("plan_limit", ["--set", "limit=x"], "limit: 'x' is no whole number"),
     ],
 )
-def test_what_the_command_cannot_use_is_told(lake, tmp_path, arguments, told):
-    call = ["notebook", str(NOTEBOOKS / "triage_dead_letters.py"), "--lake", lake.root]
+def test_what_the_command_cannot_use_is_told(lake, tmp_path, monkeypatch, name, arguments, told):
+    for variable in ("LAKE", "SINCE", "LIMIT"):
+        monkeypatch.setenv(f"DEADLETTER_{variable}", "")  # the command sets it for its own process
+    call = ["notebook", str(NOTEBOOKS / f"{name}.py"), "--lake", lake.root]
     done = CliRunner().invoke(cli, [*call, "--out", str(tmp_path / "page.html"), *arguments])
     assert isinstance(done.exception, UsageError) and told in str(done.exception)
 
@@ -171,5 +175,5 @@ def test_an_executed_notebook_is_a_page(lake, monkeypatch, tmp_path):
     page = write_page(NOTEBOOKS / "plan_limit.py", tmp_path / "made" / "plan.html").read_text(encoding="utf-8")
     assert "<h1>Plan a delivery limit</h1>" in page
     assert page.count("Plotly.newPlot(") == 2
-    assert "<td>zaqar p1/orders</td>" in page
+    assert "<td>zaqar p1/orders</td>" in page and "<th>place</th>" in page, "columns are called what they are"
     assert 'src="http' not in page[page.index("<body>") :], "the page must open offline"

@@ -87,6 +87,8 @@ def test_tracked_runs_are_compared(runs):
     assert "$.event = order.merged" in listed(lake, "--run", first)
     assert listed(lake, "--run", second).keys() == listed(lake).keys()
     changes = listed(lake, "--run", second, "--against", first)
+    with pytest.raises(UsageError, match="--against none: no run"):
+        listed(lake, "--run", second, "--against", "none")
     assert changes["$.event = <event>"]["change"] > 0 > changes["$.event = order.merged"]["change"]
 
 

@@ -249,6 +249,15 @@ def test_a_reader_who_has_seen_enough(command, unread, tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_caller_that_closed_a_stream(closed, tmp_path):
+    """What supervisors and alarms start need not have all three."""
+    told = tmp_path / "told"
+    line = f'"{sys.executable}" -m deadletter --version {closed}'
+    done = subprocess.run(["bash", "-c", line], stdout=told.open("w"), stderr=subprocess.STDOUT, check=False)
+    assert (done.returncode, "version" in told.read_text()) == (0, ">" not in closed.replace("2>", ""))
+
+
 ROWS = """
 import sys, click
 from deadletter import cli, tables

@@ -1,6 +1,7 @@
 """Dashboard files are read strictly, filters become SQL safely, widgets are drawn as they are described."""
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from deadletter.dashboard.definition import Query, Widget, load
 from deadletter.dashboard.draw import draw, pie, series, xy
-from deadletter.dashboard.page import control
+from deadletter.dashboard.page import _control, control
 from deadletter.dashboard.queries import Data, conditions, query_sql
 from deadletter.dashboard.server import bundled, handler
 from deadletter.errors import UsageError
@@ -53,6 +54,24 @@ def test_a_widget_that_cannot_be_drawn_is_named(tmp_path):
     path.write_text(json.dumps({"datasets": [], "pages": [page]}))
     with pytest.raises(UsageError, match="w1: sankey"):
         load(path)
+
+
+def test_a_field_without_a_name_for_people_is_called_by_its_own():
+    bar = widget(encodings={"x": {"fieldName": "hour"}, "y": {"fieldName": "deaths"}})
+    assert {"hour", "deaths"} <= set(re.findall("[a-z]+", draw(bar, [{"hour": 1, "deaths": 2}]).split("<script")[-1]))
+    several = widget(encodings={"x": {"fieldName": "hour"}, "y": {"fields": [{"fieldName": "deaths"}]}})
+    assert series(several, [{"hour": 1, "deaths": 2}]) == [("deaths", [(1, 2)])]
+    table = widget("table", {"columns": [{"fieldName": "deaths"}]})
+    assert "<th>deaths</th>" in draw(table, [{"deaths": 2}])
+
+
+def test_a_filter_tells_that_there_are_more_values():
+    def of(more):
+        data = MagicMock(choices=lambda _: (["a  b "], more))
+        return _control(data, widget("filter-single-select"), ["a  b "])
+
+    assert '<option value="a  b " selected>' in of(False)  # a browser would put the spaces of a text together
+    assert ("Not more than" in of(True), "Not more than" in of(False)) == (True, False)
 
 
 def test_a_dashboard_of_filters_alone_has_nothing_to_show(tmp_path):

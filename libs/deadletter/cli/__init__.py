@@ -7,8 +7,9 @@ import sys
 import click
 
 from deadletter import __version__
-from deadletter.cli.early import interrupt_told
+from deadletter.cli.early import interrupt_told, streams_opened
 
+streams_opened()  # before any import opens a file
 with interrupt_told():
     from deadletter.cli.cluster import cluster
     from deadletter.cli.common import say

@@ -68,6 +68,15 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: _code(ord(found[0])), text)
 
 
+def one_line(text: str) -> str:
+    r"""A text as :func:`printable`, and on one line.
+
+    >>> print(one_line("paid\nhe said"))
+    paid\x0ahe said
+    """
+    return re.sub("[\t\n]", lambda found: _code(ord(found[0])), printable(text))
+
+
 def _code(number: int) -> str:
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 

@@ -11,10 +11,10 @@ from deadletter.cli.common import (
     Id,
     json_of,
     lake_option,
+    one_line,
     open_lake,
     options,
     parse_time,
-    printable,
     say,
     say_first,
     teller,
@@ -58,7 +58,7 @@ def list_(
         if "change" in row:
             change = " (not among the other run's)" if row["change"] is None else f" ({row['change']:+,})"
         line = f"{row['pattern_id']}  {row['dead_letters']:>8,}{change}  {row['status']:<9} {row['template']}"
-        click.echo(json_of(row) if as_json else printable(line))
+        click.echo(json_of(row) if as_json else one_line(line))
     if not told and not as_json:
         click.echo("No pattern.", err=True)
     if len(told) < len(found):
@@ -70,7 +70,7 @@ def _of_run(lake_root: str, run_id: str, against: str | None) -> list[dict]:
 
     folder = Lake(None, lake_root).folder
     seen = patterns_of(folder, run_id)
-    return compared(patterns_of(folder, against), seen) if against else seen
+    return compared(patterns_of(folder, against, "--against"), seen) if against else seen
 
 
 def _of_lake(lake_root: str, status: str | None) -> list[dict]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import plotly.graph_objects as go
@@ -39,7 +39,7 @@ def table(widget: Widget, rows: list[dict]) -> str:
     if not rows:
         return NOTHING
     columns = widget.encodings["columns"]
-    head = "".join(f"<th>{escape(column['displayName'])}</th>" for column in columns)
+    head = "".join(f"<th>{escape(_name(column))}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(_cell(row[column['fieldName']]) for column in columns)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -64,18 +64,18 @@ def xy(widget: Widget, rows: list[dict]) -> go.Figure:
     for number, (name, points) in enumerate(series(widget, rows)):
         _add(figure, widget.kind, name, points, COLOURS[number % len(COLOURS)])
     mode = {"barmode": "group" if widget.grouped else "stack"} if widget.kind == "bar" else {}
-    return styled(figure, x["displayName"], y.get("displayName"), height=_height(widget), **mode)
+    return styled(figure, _name(x), y.get("displayName") if "fields" in y else _name(y), height=_height(widget), **mode)
 
 
 def series(widget: Widget, rows: list[dict]) -> list[tuple[str, list[tuple]]]:
     """``(name, [(x, y), ...])`` for each series, in the order in which their names first occur."""
     x, y = widget.encodings["x"]["fieldName"], widget.encodings["y"]
     if "fields" in y:
-        return [(f["displayName"], [(row[x], row[f["fieldName"]]) for row in rows]) for f in y["fields"]]
+        return [(_name(f), [(row[x], row[f["fieldName"]]) for row in rows]) for f in y["fields"]]
     colour = widget.encodings.get("color", {}).get("fieldName")
     found: dict[str, list[tuple]] = {}
     for row in rows:
-        found.setdefault(str(row[colour]) if colour else y["displayName"], []).append((row[x], row[y["fieldName"]]))
+        found.setdefault(str(row[colour]) if colour else _name(y), []).append((row[x], row[y["fieldName"]]))
     return list(found.items())
 
 
@@ -88,6 +88,11 @@ def _add(figure: go.Figure, kind: str, name: str, points: Sequence[tuple], colou
         figure.add_scatter(name=name, x=xs, y=ys, line={"color": colour, "shape": "hvh"}, stackgroup="all")
     else:
         figure.add_scatter(name=name, x=xs, y=ys, mode="lines+markers", line={"color": colour})
+
+
+def _name(encoding: Mapping[str, str]) -> str:
+    """What people call a field: its own name, where the file has no other."""
+    return encoding.get("displayName", encoding["fieldName"])
 
 
 def _height(widget: Widget) -> int:

@@ -31,7 +31,7 @@ def render(data: Data, page: Page, choice: Choice, script: str | None = None) ->
     together(
         [
             *[partial(fill, w.name, partial(_draw, data, w, wanted)) for w in shown],
-            *[partial(fill, w.name, partial(control, w, data.choices(w), choice.get(w.name, ()))) for w in filters],
+            *[partial(fill, w.name, partial(_control, data, w, choice.get(w.name, ()))) for w in filters],
         ]
     )
     template = files("deadletter.dashboard").joinpath("page.html").read_text(encoding="utf-8")
@@ -50,6 +50,12 @@ def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]]) -> str:
     cut = any(more for _, more in found)
     note = f'<p class="cut">Not more than {MOST_ROWS:,} rows; filters show others.</p>' if cut else ""
     return note + draw(widget, [row for rows, _ in found for row in rows])
+
+
+def _control(data: Data, widget: Widget, chosen: list[str] | tuple) -> str:
+    offered, cut = data.choices(widget)
+    note = f'<p class="cut">Not more than {MOST_ROWS:,} values.</p>' if cut else ""
+    return control(widget, offered, chosen) + note
 
 
 def _framed(widget: Widget, inside: str) -> str:
@@ -74,12 +80,14 @@ def _tab(other: Page, page: Page, choice: Choice, served: bool) -> str:
 
 
 def control(widget: Widget, offered: list[str], chosen: list[str] | tuple) -> str:
-    """A filter as a form's control. Whatever is offered or chosen is escaped.
+    r"""A filter as a form's control. Whatever is offered or chosen is escaped.
 
     >>> from deadletter.dashboard.definition import Widget
     >>> widget = Widget("w", "filter-single-select", "Broker", (), (), {}, False, (0, 0, 1, 1))
-    >>> print(control(widget, ["<b>"], ["<b>"]))
-    <label>Broker <select name="w"><option value="">all</option><option selected>&lt;b&gt;</option></select></label>
+    >>> print(control(widget, ["<b>"], ["<b>"]).replace("><o", ">\n<o"))
+    <label>Broker <select name="w">
+    <option value="">all</option>
+    <option value="&lt;b&gt;" selected>&lt;b&gt;</option></select></label>
     """
     name = escape(widget.name)
     if widget.kind == "filter-date-range-picker":
@@ -88,6 +96,7 @@ def control(widget: Widget, offered: list[str], chosen: list[str] | tuple) -> st
     several = widget.kind == "filter-multi-select"
     options = "" if several else '<option value="">all</option>'
     for value in offered:
-        options += f"<option{' selected' if value in chosen else ''}>{escape(value)}</option>"
+        # a browser would take the text for the value, with its spaces put together
+        options += f'<option value="{escape(value)}"{" selected" if value in chosen else ""}>{escape(value)}</option>'
     start = f'<select name="{name}"{" multiple" if several else ""}>'
     return f"<label>{escape(widget.title)} {start}{options}</select></label>"

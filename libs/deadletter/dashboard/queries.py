@@ -112,10 +112,11 @@ class Data:
         shown = found[:MOST_ROWS]
         return shown if query.raw else sorted(shown, key=_nulls_first), len(found) > MOST_ROWS
 
-    def choices(self, widget: Widget) -> list[str]:
-        """Every value a filter offers, of all data sets it holds for."""
-        found = {str(value) for query in widget.queries for row in self.rows(query)[0] for value in row.values()}
-        return sorted(found - {"None", ""})
+    def choices(self, widget: Widget) -> tuple[list[str], bool]:
+        """The values a filter offers, of all data sets it holds for; and whether there are more."""
+        found = [self.rows(query) for query in widget.queries]
+        values = {str(value) for shown, _ in found for row in shown for value in row.values()}
+        return sorted(values - {"None", ""}), any(more for _, more in found)
 
 
 def _nulls_first(row: Mapping) -> list[tuple]:

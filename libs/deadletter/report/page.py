@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from importlib.resources import files
@@ -79,9 +79,9 @@ def first(rows: list[dict], most: int, draw: Callable[[list[dict]], str]) -> str
     return draw(rows[:most]) + cut_note(rows, most)
 
 
-def first_rows(rows: list[dict], names: Sequence[str], most: int = MOST_ROWS) -> str:
+def first_rows(rows: list[dict], names: Sequence[str], most: int = MOST_ROWS, **named: Mapping[str, str]) -> str:
     """The first ``most`` rows as a :func:`table`, and a word where there are others."""
-    return first(rows, most, partial(table, names=names))
+    return first(rows, most, partial(table, names=names, **named))
 
 
 def cut_note(rows: Sequence, most: int, what: str = "rows") -> str:
@@ -104,20 +104,6 @@ def chart(rows: list[dict], draw: Callable) -> str:
     )
 
 
-def table(rows: list[dict], names: Sequence[str]) -> str:
-    """An HTML table of some columns, every value escaped.
-
-    >>> print(table([{"queue": "<b>", "n": 1200}], ("queue", "n")))
-    <div class="wide"><table><thead><tr><th>queue</th><th>n</th></tr></thead>
-    <tbody><tr><td>&lt;b&gt;</td><td class="number">1,200</td></tr></tbody></table></div>
-    """
-    if not rows:
-        return NOTHING
-    head = "".join(f"<th>{escape(HEADINGS.get(name, name))}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
-
-
 HEADINGS = {
     "place": "queue",
     "dead_lettered": "dead letters",
@@ -129,6 +115,21 @@ HEADINGS = {
     "last_failed": "last failed (UTC)",
     "then": "what happened then",
 }
+"""What people call the columns of the report's tables."""
+
+
+def table(rows: list[dict], names: Sequence[str], headings: Mapping[str, str] = HEADINGS) -> str:
+    """An HTML table of some columns, every value escaped.
+
+    >>> print(table([{"place": "<b>", "n": 1200}], ("place", "n")))
+    <div class="wide"><table><thead><tr><th>queue</th><th>n</th></tr></thead>
+    <tbody><tr><td>&lt;b&gt;</td><td class="number">1,200</td></tr></tbody></table></div>
+    """
+    if not rows:
+        return NOTHING
+    head = "".join(f"<th>{escape(headings.get(name, name))}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
 def _cell(value: object) -> str:

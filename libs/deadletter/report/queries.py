@@ -21,6 +21,8 @@ from deadletter.steps.release import quarantined
 
 MOST_ROWS = 500
 """Rows of one figure that a page can bear."""
+LOOKED_AT = 1000
+"""Characters of a raw event in quarantine from which an example is made."""
 MOST_PATTERNS = 20
 MOST_RUNS = 100
 BUCKETS = (("minute", 3 * 3600), ("hour", 5 * 86400), ("day", 400 * 86400), ("month", None))
@@ -87,11 +89,12 @@ def short_name() -> Column:
 def place() -> Column:
     """A queue's name for people: system, tenant and queue, subscription. Queues of two tenants are two places.
 
-    A slash in RabbitMQ's names of queues is written as in its own URLs: its tenants, the vhosts, may have one, too. The
-    dashboard's SQL makes the same name.
+    A slash in RabbitMQ's names of queues is written as in its own URLs, and so is what marks it: its tenants, the
+    vhosts, may have one, too. The dashboard's SQL makes the same name.
 
     >>> rows = [("zaqar", "p1", "orders", ""), ("rabbitmq", "/", "orders", ""),
     ...         ("rabbitmq", "/prod", "orders", ""), ("rabbitmq", "/", "prod/orders", ""),
+    ...         ("rabbitmq", "/", "prod%2Forders", ""),
     ...         ("pulsar", "public/default", "persistent://public/default/orders", "fulfil")]
     >>> queues = spark.createDataFrame(rows, "system STRING, tenant STRING, queue STRING, subscription STRING")
     >>> for row in queues.select(place()).collect():
@@ -100,10 +103,12 @@ def place() -> Column:
     rabbitmq /orders
     rabbitmq /prod/orders
     rabbitmq /prod%2Forders
+    rabbitmq /prod%252Forders
     pulsar public/default/orders fulfil
     """
     tenant = F.when(F.col("tenant") == "/", "").otherwise(F.col("tenant"))  # RabbitMQ's default vhost
-    queue = F.concat(tenant, F.lit("/"), F.replace(short_name(), F.lit("/"), F.lit("%2F")))
+    escaped = F.replace(short_name(), F.lit("%"), F.lit("%25"))
+    queue = F.concat(tenant, F.lit("/"), F.replace(escaped, F.lit("/"), F.lit("%2F")))
     return F.concat_ws(" ", "system", queue, F.nullif("subscription", F.lit("")))
 
 
@@ -195,11 +200,10 @@ def _discrepancies(lake: Lake) -> DataFrame:
 
 def _quarantine(lake: Lake, reveal: bool) -> DataFrame:
     broken = quarantined(lake).where(waiting()).select("system", F.explode("reasons").alias("reason"), "raw")
-    example = F.col("example") if reveal else mask(F.col("example"), private_masks(lake_masks(lake)))
+    example = F.col("example") if reveal else mask(F.col("example"), private_masks(lake_masks(lake)), LOOKED_AT)
     return (
         broken.groupBy("system", "reason")
-        # more than is shown, so that what is cut off is not half of a private value
-        .agg(_count(), F.min(F.make_valid_utf8(F.substring("raw", 1, 1000))).alias("example"))
+        .agg(_count(), F.min(F.make_valid_utf8(F.substring("raw", 1, LOOKED_AT + 1))).alias("example"))
         .withColumn("example", F.substring(example, 1, 300))
         .orderBy(F.desc("n"), "system", "reason")
     )

@@ -4,7 +4,7 @@ concat_ws(
   concat(
     if(tenant = '/', '', tenant),
     '/',
-    replace(regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), '/', '%2F')
+    replace(replace(regexp_replace(queue, '^(non-)?persistent://[^/]+/[^/]+/', ''), '%', '%25'), '/', '%2F')
   ),
   nullif(subscription, '')
 )
