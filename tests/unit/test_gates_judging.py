@@ -95,6 +95,13 @@ def test_no_rows_break_nothing(attempts):
     assert [(outcome.passed, outcome.rows) for outcome in outcomes] == [(True, 0)] * 3
 
 
+def test_a_query_can_say_that_there_must_be_rows(attempts):
+    query = "SELECT n FROM (SELECT count(1) AS n FROM {batch}) WHERE n = 0"
+    some = replace(KNOWN, kwargs={"unexpected_rows_query": query})
+    found = [judge(rows, suite(some))[0] for rows in (attempts, attempts.where("false"))]
+    assert [(outcome.passed, outcome.failing) for outcome in found] == [(True, 0), (False, 1)]
+
+
 def test_a_critical_failure_stops_with_all_that_is_needed(attempts):
     with pytest.raises(GateError) as error:
         enforce(judge(attempts, suite(LIMIT, GRANTED)))

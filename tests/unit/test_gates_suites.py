@@ -109,6 +109,10 @@ MISTAKES = {
     "parser of a condition": (between(condition_parser="spark"), "unknown argument condition_parser"),
     "no bound": (kwargs(column="limit"), "min_value or max_value is needed"),
     "bounds the wrong way round": (between(max_value=-1), "min_value is above max_value"),
+    "times the wrong way round": (
+        kwargs(column="time", min_value="2026-01-31T06:00:00+00:00", max_value="2026-01-31T10:00:00+05:00"),
+        "min_value is above max_value",
+    ),
     "bound is text": (between(min_value="zero"), "min_value: 'zero' is no number"),
     "bound is true": (between(min_value=True), "min_value: True is no number"),
     "bound that GX rounds": (between(min_value=2**53 + 1), "GX would round it"),

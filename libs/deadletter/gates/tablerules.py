@@ -132,7 +132,7 @@ def _outcome(suite: Suite, rule: Rule, row: dict[str, Any], refused: bool) -> Ou
         passed, shown = row[f"holds_{rule.id}"], row[f"figure_{rule.id}"]
         return Outcome(suite.name, rule, passed, total, int(not passed), "no value" if shown is None else shown)
     rows = row.get(f"rows_{rule.id}", total)
-    share = (rows - count) / rows if rows else 1.0
+    share = (rows - count) / rows if rows else float(count == 0)  # a query may find what is missing
     where = failing(rule, suite.columns) if is_counted(rule) else ""
     return Outcome(
         suite.name,

@@ -10,6 +10,7 @@ from typing import Any
 
 from deadletter.gates.catalogue import BOUNDS, COUNT, NUMBER, PLAIN, ROW, SHARE, Expectation, in_family
 from deadletter.gates.sql import EXACT
+from deadletter.times import utc
 
 IGNORED = {
     "column_A": ("both_values_are_missing", "either_value_is_missing", "neither"),
@@ -64,9 +65,14 @@ def bounds_mistakes(kwargs: dict[str, Any], expectation: Expectation, kinds: lis
     fixed = {key: value for key, value in given.items() if not is_parameter(value)}
     check = _bound_check(expectation, kinds)
     found = [f"{key}: {text}" for key, value in fixed.items() for text in check(value)]
-    if not found and len(fixed) == 2 and fixed["min_value"] > fixed["max_value"]:
+    if not found and len(fixed) == 2 and _instant(fixed["min_value"]) > _instant(fixed["max_value"]):
         found.append("min_value is above max_value")
     return found
+
+
+def _instant(value: Any) -> Any:
+    """A bound as bounds are compared: texts are times, with whatever offset."""
+    return utc(value) if isinstance(value, str) else value
 
 
 def comparison_mistakes(operator: str, value: Any, kind: str) -> list[str]:
