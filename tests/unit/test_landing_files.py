@@ -41,6 +41,15 @@ def test_files_of_other_kinds_are_told(landing):
     assert told.startswith(f"{landing}: 2 files are not read, e.g. {landing}/zaqar/e.json: only .jsonl and .jsonl.gz")
 
 
+def test_nobody_looks_below_hidden_names(landing):
+    """What a collector keeps there need not be readable, or stay."""
+    hidden = landing / "zaqar" / ".staging"
+    hidden.mkdir()
+    (hidden / "a.jsonl").touch()
+    (hidden / "endless").symlink_to(landing / "zaqar")
+    assert [path.name for path in Folder(str(landing)).files] == ["a.jsonl", "b.jsonl.gz"]
+
+
 def test_a_name_that_spark_cannot_open(landing):
     (landing / "zaqar" / "2026-11-20T21:00:00Z.jsonl").touch()
     with pytest.raises(UsageError, match="takes no ':' in a file's name. Rename it; nothing was taken in"):

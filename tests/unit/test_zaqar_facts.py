@@ -43,6 +43,7 @@ DIFFERENCES = {
         *(at(70, NONE_GIVEN), grant(100, "k2")),
     ],
     "dead_letter_queue_missing": [LIMITED],
+    "": [LIMITED, with_target(None), declare({}), zaqar("DELETE", "/v2/queues/d", 204, None)],
     "dead_letter_queue_has_its_own": [LIMITED, with_target("e"), zaqar("PUT", "/v2/queues/e", 201, {})],
 }
 """Events of a project, by the kinds of differences that they show."""

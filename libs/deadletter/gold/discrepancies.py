@@ -189,23 +189,20 @@ def _delivered_over_limit() -> Column:
 
 
 def _unsupported(facts: SilverFacts) -> DataFrame:
-    """Zaqar queues whose dead letter queue is unknown or deleted, has a dead letter queue of its own (change 1), or is
-    in another pool (change 2)."""
-    queues = facts.policies.where("system = 'zaqar'").select(
-        *QUEUE_KEY,
-        F.try_element_at(F.filter("policies", rules.counts_claims), F.lit(-1)).alias("policy"),
-        F.try_element_at(F.filter("policies", lambda p: p["ignored_limit"].isNotNull()), F.lit(-1)).alias("foreign"),
-        F.try_element_at("policies", F.lit(-1))["kind"].alias("last"),
-    )
-    foreign = queues.where("foreign IS NOT NULL").select(*QUEUE_KEY, F.col("foreign").alias("policy"))
-    targets = queues.where("last != 'deleted'").select(
+    """Zaqar queues whose dead letter queue, by the policy in force, is unknown or deleted, has a dead letter queue of
+    its own (change 1), or is in another pool (change 2)."""
+    policy = policy_at(F.col("policies"), F.lit(facts.as_of))
+    queues = facts.policies.where("system = 'zaqar'").select(*QUEUE_KEY, policy.alias("policy"))
+    foreign = queues.where("policy.ignored_limit IS NOT NULL")
+    limited = queues.where(rules.counts_claims(F.col("policy")))
+    targets = queues.where("NOT (policy.kind <=> 'deleted')").select(
         F.col("tenant").alias("target_tenant"),
         F.col("queue").alias("target"),
-        F.col("policy.dead_letter_queue").alias("target_of_target"),
+        F.when(rules.counts_claims(F.col("policy")), F.col("policy.dead_letter_queue")).alias("target_of_target"),
         F.lit(True).alias("known"),
     )
     same = (F.col("tenant") == F.col("target_tenant")) & (F.col("policy.dead_letter_queue") == F.col("target"))
-    joined = queues.where("policy IS NOT NULL").join(targets, same, "left")
+    joined = limited.join(targets, same, "left")
     kinds = [
         ("dead_letter_queue_missing", F.col("known").isNull()),
         ("dead_letter_queue_has_its_own", F.col("target_of_target").isNotNull()),

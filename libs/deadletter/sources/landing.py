@@ -61,14 +61,22 @@ def visible_files(root: Path) -> list[Path]:
             f"cannot read {shown(error.filename)}: {error.strerror}. Put that right; nothing was taken in."
         )
 
-    walked = os.walk(root, followlinks=True, onerror=refuse)
-    found = (Path(folder, name) for folder, _, names in walked for name in names)
-    return sorted(path for path in found if has_arrived(path, root))
+    found = []
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=refuse):
+        # nor is what lies below looked at: it need not be readable, or stay there
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        found += [Path(folder, name) for name in names if not is_hidden(name)]
+    return sorted(found)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name has not arrived yet, as it begins with ``.`` or ``_``."""
+    return name.startswith((".", "_"))
 
 
 def has_arrived(path: Path, root: Path) -> bool:
-    """Whether no name below the folder ``root`` begins with ``.`` or ``_``."""
-    return not any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
+    """Whether no name below the folder ``root`` is hidden."""
+    return not any(map(is_hidden, path.relative_to(root).parts))
 
 
 def refuse_odd_bytes(path: Path) -> None:
@@ -160,7 +168,7 @@ class Folder:
         files = [path for path in self.visible if path.name.endswith(SUFFIXES)]
         for path in files:
             refuse_odd_bytes(path)
-            if not os.access(path, os.R_OK):
+            if not os.access(path, os.R_OK) and (path.exists() or path.is_symlink()):  # else it was just removed
                 why = "no permission" if path.exists() else "it is a link to nothing"
                 raise UsageError(f"cannot read {path}: {why}. Put that right or move it away; nothing was taken in.")
             if ":" in path.name and not on_databricks():
@@ -179,7 +187,7 @@ class Folder:
     @cached_property
     def size(self) -> int:
         """The bytes of all files; those of earlier runs count too. Errors as of :attr:`files`."""
-        return sum(path.stat().st_size for path in self.files)
+        return sum(path.stat().st_size for path in self.files if path.exists())
 
     def lines(self, spark: SparkSession, lenient: bool = False) -> DataFrame:
         """The files' lines; blank ones carry nothing. Of the names that begin with ``_`` Spark itself reads some.
