@@ -421,7 +421,7 @@ def few_rows(df: DataFrame) -> Counter[str] | None:
     Counter({'{"a":1}': 2})
     """
     most = min(held_rows(df.sparkSession), MOST_COMPARED)
-    # as text: Python's times end where Spark's go on
+    # as text: Python's times end where Spark's go on. Where none are compared, all that counts is whether there is one
     told = F.to_json(F.struct("*"), {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}) if most else F.lit("")
     rows = df.limit(most + 1).select(told).collect()
     return Counter(row[0] for row in rows) if len(rows) <= most else None

@@ -64,7 +64,7 @@ def xy(widget: Widget, rows: list[dict]) -> go.Figure:
     for number, (name, points) in enumerate(series(widget, rows)):
         _add(figure, widget.kind, name, points, COLOURS[number % len(COLOURS)])
     mode = {"barmode": "group" if widget.grouped else "stack"} if widget.kind == "bar" else {}
-    return styled(figure, _name(x), y.get("displayName") if "fields" in y else _name(y), height=_height(widget), **mode)
+    return styled(figure, _name(x), _name(y), height=_height(widget), **mode)
 
 
 def series(widget: Widget, rows: list[dict]) -> list[tuple[str, list[tuple]]]:
@@ -90,9 +90,9 @@ def _add(figure: go.Figure, kind: str, name: str, points: Sequence[tuple], colou
         figure.add_scatter(name=name, x=xs, y=ys, mode="lines+markers", line={"color": colour})
 
 
-def _name(encoding: Mapping[str, str]) -> str:
-    """What people call a field: its own name, where the file has no other."""
-    return encoding.get("displayName", encoding["fieldName"])
+def _name(encoding: Mapping) -> str | None:
+    """What people call a field: its own name, where the file has no other; several fields together need have none."""
+    return encoding.get("displayName", encoding.get("fieldName"))
 
 
 def _height(widget: Widget) -> int:

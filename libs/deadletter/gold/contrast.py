@@ -28,12 +28,12 @@ def examples(counts: DataFrame) -> DataFrame:
     The representative example is the member whose payload's length is nearest to the pattern's median, the
     earliest of these.
     """
-    lengths = counts.select("pattern_id", *QUEUE_KEY, F.explode("lengths").alias("of")).select("*", "of.*")
+    lengths = counts.select("pattern_id", *QUEUE_KEY, F.inline("lengths"))
     median = lengths.groupBy("pattern_id").agg(F.percentile("length", 0.5, F.col("dead_letters")).alias("median"))
     off = F.abs(F.col("length") - F.col("median"))
     nearest = F.min(F.struct(off, "dead_lettered_at", F.struct(*MESSAGE_KEY).alias("example")))["example"]
     represented = lengths.join(median, "pattern_id").groupBy("pattern_id").agg(nearest.alias("example"))
-    early = counts.select("pattern_id", *QUEUE_KEY, F.explode("earliest").alias("of")).select("*", "of.*")
+    early = counts.select("pattern_id", *QUEUE_KEY, F.inline("earliest"))
     place = F.row_number().over(Window.partitionBy("pattern_id").orderBy("dead_lettered_at", *MESSAGE_KEY))
     first = early.select("pattern_id", "message_id", place.alias("place")).where(F.col("place") <= EXAMPLES)
     members = F.array_sort(F.collect_list(F.struct("place", "message_id")))
@@ -43,14 +43,14 @@ def examples(counts: DataFrame) -> DataFrame:
 
 def differences(counts: DataFrame) -> DataFrame:
     """One row a ``pattern_id`` with ``differences``: what is unlike healthy payloads, and in how many members."""
-    told = counts.select("pattern_id", F.explode("differences").alias("of")).select("pattern_id", "of.*")
+    told = counts.select("pattern_id", F.inline("differences"))
     counted = told.groupBy("pattern_id", "difference").agg(F.sum("dead_letters").alias("dead_letters"))
     return _top(counted, F.struct("difference", "dead_letters"), -F.col("dead_letters"), "differences")
 
 
 def trend(counts: DataFrame) -> DataFrame:
     """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest :data:`~deadletter.gold.counted.HOURS`."""
-    told = counts.select("pattern_id", F.explode("hours").alias("of")).select("pattern_id", "of.*")
+    told = counts.select("pattern_id", F.inline("hours"))
     hours = told.groupBy("pattern_id", "hour").agg(F.sum("dead_letters").alias("dead_letters"))
     newest = F.sort_array(F.collect_list(F.struct("hour", "dead_letters")), asc=False)
     return hours.groupBy("pattern_id").agg(F.reverse(F.slice(newest, 1, HOURS)).alias("trend"))
@@ -65,8 +65,7 @@ def concentrated_in(counts: DataFrame, profiles: DataFrame, stage: Stage = as_it
     what the members are counted by.
     """
     people = F.col("what").isin(*PEOPLE)
-    told = counts.select("pattern_id", *QUEUE_KEY, F.explode("traits").alias("of"))
-    told = stage(told.select("pattern_id", *QUEUE_KEY, "of.*"))
+    told = stage(counts.select("pattern_id", *QUEUE_KEY, F.inline("traits")))
     by_people = lifts(
         told.where(people), profiles.where(people).select(*QUEUE_KEY, "what", "value", "messages"), QUEUE_KEY
     )

@@ -91,9 +91,9 @@ def _differences(dead: DataFrame) -> DataFrame:
 def _traits(dead: DataFrame) -> DataFrame:
     people, several = F.col("what").isin(*PEOPLE), F.col("system") == "pulsar"
     alike = dead.groupBy(*_SAYING, "traits").agg(F.count("*").alias("n"))
-    told = alike.withColumn("trait", F.explode("traits")).select(*_SAYING, "trait.*", "n").where(people | ~several)
+    told = alike.select(*_SAYING, F.inline("traits"), "n").where(people | ~several)
     # a message can die in several subscriptions: it has one payload, which counts in the first of them
-    fields = dead.where(several).withColumn("trait", F.explode("traits")).select("*", "trait.*").where(~people)
+    fields = dead.where(several).select("*", F.inline("traits")).where(~people)
     others = [name for name in _SAYING if name not in (*QUEUE, "pattern_id")]
     first = F.min(F.struct(*others)).alias("first")
     once = fields.groupBy(*QUEUE, "pattern_id", "message_id", "what", "value").agg(first)

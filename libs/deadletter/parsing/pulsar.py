@@ -102,8 +102,7 @@ def message_id(text: str) -> str:
     batch = (
         f"CASE WHEN NOT startswith(coalesce(get({parts}, 3), '-'), '-') THEN concat(':', get({parts}, 3)) ELSE '' END"
     )
-    partition = f"CASE get({parts}, 2) WHEN '0' THEN '-1' ELSE get({parts}, 2) END"
-    whole = f"concat_ws(':', get({parts}, 0), get({parts}, 1), {partition})"
+    whole = f"regexp_replace(array_join(slice({parts}, 1, 3), ':'), ':0$', ':-1')"
     return f"CASE WHEN {text} RLIKE '{form}' THEN concat({whole}, {batch}) END"
 
 

@@ -87,7 +87,7 @@ def mask(text: Column, masks: Sequence[Mask] = MASKS, most: int = MAX_CHARS) -> 
     masked = in_turn(F.substring(text, 1, most), [_step(row) for row in masks])
     # from its end, so that what is masked is named once, which would else be masked again for its length
     start = F.when(F.length(text) > most, CUT_OFF + 1).otherwise(1)
-    return F.reverse(F.substring(F.reverse(masked), start, F.lit(most * MAX_CHARS)))
+    return F.reverse(F.substr(F.reverse(masked), start))
 
 
 def mask_text(text: str, masks: Sequence[Mask] = MASKS) -> str:

@@ -19,6 +19,18 @@ from deadletter.report import charts
 from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, figures
 
 NOTHING = '<p class="nothing">Nothing to show.</p>'
+HEADINGS = {
+    "place": "queue",
+    "dead_lettered": "dead letters",
+    "expired_unseen": "expired unseen",
+    "delayed": "posted with a delay",
+    "kind": "what differs",
+    "table_name": "table",
+    "runs": "failed in runs",
+    "last_failed": "last failed (UTC)",
+    "then": "what happened then",
+}
+"""What people call the columns of the report's tables."""
 
 
 def write_report(lake: Lake, out: str, reveal: bool = False) -> str:
@@ -79,9 +91,11 @@ def first(rows: list[dict], most: int, draw: Callable[[list[dict]], str]) -> str
     return draw(rows[:most]) + cut_note(rows, most)
 
 
-def first_rows(rows: list[dict], names: Sequence[str], most: int = MOST_ROWS, **named: Mapping[str, str]) -> str:
+def first_rows(
+    rows: list[dict], names: Sequence[str], most: int = MOST_ROWS, headings: Mapping[str, str] = HEADINGS
+) -> str:
     """The first ``most`` rows as a :func:`table`, and a word where there are others."""
-    return first(rows, most, partial(table, names=names, **named))
+    return first(rows, most, partial(table, names=names, headings=headings))
 
 
 def cut_note(rows: Sequence, most: int, what: str = "rows") -> str:
@@ -102,20 +116,6 @@ def chart(rows: list[dict], draw: Callable) -> str:
     return draw(rows).to_html(
         full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True}
     )
-
-
-HEADINGS = {
-    "place": "queue",
-    "dead_lettered": "dead letters",
-    "expired_unseen": "expired unseen",
-    "delayed": "posted with a delay",
-    "kind": "what differs",
-    "table_name": "table",
-    "runs": "failed in runs",
-    "last_failed": "last failed (UTC)",
-    "then": "what happened then",
-}
-"""What people call the columns of the report's tables."""
 
 
 def table(rows: list[dict], names: Sequence[str], headings: Mapping[str, str] = HEADINGS) -> str:

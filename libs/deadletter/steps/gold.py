@@ -253,7 +253,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         tables.POISON_PATTERNS: lambda: poison_patterns(
             named,
             counts,
-            lake.stage(run.with_payloads(examples(counts), dead)),
+            run.with_payloads(examples(counts), dead),
             profiles,
             run.as_of,
             decisions,
