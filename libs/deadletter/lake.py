@@ -16,8 +16,8 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,7 @@ from deadletter.frames import frame_of
 from deadletter.parallel import together
 from deadletter.session import held_rows, tune
 from deadletter.sqltext import sql_string
-from deadletter.staging import held
+from deadletter.staging import Rows, held
 from deadletter.statements import LONGEST_WAIT, create_statement, merge_statement, revise_statement
 from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, QUEUE_EVENTS, Table, conform
 from deadletter.times import from_micros
@@ -65,12 +65,22 @@ class Progress:
     as_of: datetime | None
 
 
+@dataclass
+class Noted:
+    """The newest note of each step as of a ``version`` of ``control.progress``, and the time of the ``newest``."""
+
+    version: int | None = None
+    notes: Mapping[str, Progress] = field(default_factory=dict)
+    newest: datetime | None = None
+
+
 @dataclass(frozen=True)
 class Lake:
     """A lake at ``root``: a folder's path, or ``catalog:NAME`` for a Databricks catalog."""
 
     spark: SparkSession
     root: str
+    _noted: Noted = field(default_factory=Noted, init=False, repr=False, compare=False)
 
     def __post_init__(self):
         if not self.catalog and NO_FOLDER.match(self.root):
@@ -221,10 +231,17 @@ class Lake:
 
     def all_progress(self) -> dict[str, Progress]:
         """The newest note of each step in ``control.progress``."""
-        note = F.struct("source_version", F.unix_micros("as_of").alias("as_of"))
-        newest = self.read(PROGRESS).groupBy("step").agg(F.max_by(note, "finished_at").alias("note"))
-        rows = newest.select("step", "note.*").collect()
-        return {row["step"]: Progress(row["source_version"], from_micros(row["as_of"])) for row in rows}
+        self._there(PROGRESS)
+        version = self.version(PROGRESS)
+        if self._noted.version != version:  # someone else noted something since, or nothing was read yet
+            columns = {name: F.unix_micros(name).alias(name) for name in ("as_of", "finished_at")}
+            note = F.struct("source_version", *columns.values())
+            newest = self.read(PROGRESS).groupBy("step").agg(F.max_by(note, "finished_at").alias("note"))
+            rows = newest.select("step", "note.*").collect()
+            notes = {row["step"]: Progress(row["source_version"], from_micros(row["as_of"])) for row in rows}
+            newest_at = from_micros(max((row["finished_at"] for row in rows), default=None))
+            self._noted.version, self._noted.notes, self._noted.newest = version, notes, newest_at
+        return dict(self._noted.notes)
 
     def progress(self, step: str) -> Progress | None:
         """The newest note of ``step``; ``None`` before its first."""
@@ -235,10 +252,16 @@ class Lake:
         self.note_all({step: Progress(version, as_of)})
 
     def note_all(self, notes: Mapping[str, Progress]) -> None:
-        """Note how far several steps have come, in one commit."""
-        rows = [(step, note.source_version, note.as_of) for step, note in notes.items()]
-        df = frame_of(self.spark, rows, "step STRING, source_version BIGINT, as_of TIMESTAMP")
-        self.append_now(df, PROGRESS, "finished_at")
+        """Note how far several steps have come, in one commit. The newest note counts, so it is later than all that are
+        there: the clock may have been set back."""
+        before = self.all_progress()
+        at, newest = datetime.now(UTC), self._noted.newest
+        if newest is not None:
+            at = max(at, newest + timedelta(microseconds=1))
+        rows = [(step, note.source_version, note.as_of, at) for step, note in notes.items()]
+        self.append(frame_of(self.spark, rows, PROGRESS.ddl), PROGRESS)
+        if self.version(PROGRESS) == self._noted.version + 1:  # what is there now is known
+            self._noted.version, self._noted.notes, self._noted.newest = self._noted.version + 1, before | notes, at
 
     def append_now(self, df: DataFrame, table: Table, name: str) -> None:
         """Append rows with the present time in the column ``name``, by which the newest row counts: one that is later
@@ -303,14 +326,14 @@ class Lake:
         finally:
             self.spark.catalog.dropTempView(view)
 
-    def stage(self, df: DataFrame, of_batch: bool = True) -> DataFrame:
+    def stage(self, df: DataFrame, rows: Rows = Rows.OF_BATCH) -> DataFrame:
         """Compute ``df`` once and return its rows as a plain scan, for what is read several times in a run.
 
-        A few rows are held in memory, see :func:`~deadletter.staging.held` for this and ``of_batch``; others are
+        A few rows are held in memory, see :func:`~deadletter.staging.held` for this and ``rows``; others are
         written. Unlike a cache it survives a lost worker, works where caches are not supported, and keeps the plans of
         what is derived from it small. :meth:`clear_stage` removes what was written.
         """
-        few = held(df, of_batch)
+        few = held(df, rows)
         if few is not None:
             return few
         path = f"{self._stage_folder}/{uuid.uuid4().hex}"
@@ -326,6 +349,10 @@ class Lake:
                 old = time.time() - folder.stat().st_mtime > STAGED_FOR
                 if not self.catalog or folder.name == PROCESS or old:
                     shutil.rmtree(folder, ignore_errors=True)
+
+    def stage_few(self, df: DataFrame) -> DataFrame:
+        """:meth:`stage` for what is usually :attr:`~deadletter.staging.Rows.FEW`."""
+        return self.stage(df, Rows.FEW)
 
     @property
     def _stage_folder(self) -> str:

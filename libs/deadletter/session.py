@@ -76,16 +76,25 @@ QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
 """Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.warmup`: Spark starts in half the time."""
-TINY_BATCH = 8 << 20
-"""Bytes of events, as bronze holds them, up to which a batch's rows are few enough to be held in memory."""
+TINY_BATCH = 1 << 20
+"""Bytes of events, as bronze holds them, up to which a batch's rows are so few that one task at a time is enough."""
+TINY_LOAD = 8 << 20
+"""The same in a :data:`SMALL_LAKE`, where compiling would take longer than a second task saves."""
 SMALL_LAKE = 64 << 20
 """Bytes of all events in bronze up to which compiling a tiny batch's queries costs more than interpreting them. In a
 larger lake they read many rows of others to find theirs."""
 SMALL_BATCH = 32 << 20
 """Bytes of events, as bronze holds them, up to which planning a query again costs more than the work."""
 HELD_ROWS = "spark.deadletter.heldRows"
-"""Up to so many rows a staged frame is held in memory."""
-COMPILED = {HELD_ROWS: "0", "spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Up to so many rows a staged frame of a batch, or of a lake, is held in memory."""
+FEW_ROWS = "spark.deadletter.fewRows"
+"""Up to so many rows one is held that has few rows, however large the batch is."""
+COMPILED = {
+    HELD_ROWS: "0",
+    FEW_ROWS: "0",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
 LARGE = COMPILED | {
     "spark.sql.adaptive.enabled": "true",
     # small partitions, as many as there is data for: what gathers a message's facts holds a partition's in memory
@@ -101,6 +110,8 @@ LARGE = COMPILED | {
     "parquet.enable.dictionary": "false",
 }
 SMALL = COMPILED | {
+    HELD_ROWS: "10000",
+    FEW_ROWS: "10000",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.maxConcurrentOutputFileWriters": "0",
@@ -113,6 +124,7 @@ TINY = SMALL | {
     # one task for rows that are held
     "spark.sql.leafNodeDefaultParallelism": "1",
     HELD_ROWS: "50000",
+    FEW_ROWS: "50000",
 }
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 JVM_MAY_TAKE = 5
@@ -193,8 +205,10 @@ def tune(spark: SparkSession, new_bytes: int, lake_bytes: int = 0) -> None:
     """
     if on_databricks():
         return
-    sizes = TINY if new_bytes <= TINY_BATCH else SMALL if new_bytes <= SMALL_BATCH else LARGE
-    if sizes is TINY and lake_bytes <= SMALL_LAKE:
+    is_small_lake = lake_bytes <= SMALL_LAKE
+    is_tiny = new_bytes <= (TINY_LOAD if is_small_lake else TINY_BATCH)
+    sizes = TINY if is_tiny else SMALL if new_bytes <= SMALL_BATCH else LARGE
+    if is_tiny and is_small_lake:
         sizes = TINY | INTERPRETED
     for key, value in sizes.items():
         spark.conf.set(key, value)
@@ -202,10 +216,10 @@ def tune(spark: SparkSession, new_bytes: int, lake_bytes: int = 0) -> None:
         spark.conf.unset(key)
 
 
-def held_rows(spark: SparkSession) -> int:
+def held_rows(spark: SparkSession, of: str = HELD_ROWS) -> int:
     """Up to how many rows a staged frame is held in memory: none on Databricks, which not every setting can be asked
     of, and none in a session that :func:`tune` did not set up."""
-    return 0 if on_databricks() else int(spark.conf.get(HELD_ROWS, "0"))
+    return 0 if on_databricks() else int(spark.conf.get(of, "0"))
 
 
 def on_databricks() -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 
 import pyarrow as pa
 from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.session import HELD_ROWS, held_rows
+from deadletter.session import FEW_ROWS, HELD_ROWS, held_rows
 
 HELD_BYTES = 64 << 20
 LONG = ("raw", "payload")
@@ -27,30 +28,40 @@ def as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def held(df: DataFrame, of_batch: bool = True) -> DataFrame | None:
-    """The rows of ``df`` held in memory, or ``None`` where they are more than a small batch's run may hold.
+class Rows(Enum):
+    """What a frame's number of rows depends on."""
 
-    After a frame of too many rows nothing is held until the session is tuned again: the batch is larger than it looked.
-    Rows that a lake has already are not ``of_batch`` and say nothing of it.
+    OF_BATCH = "the batch"
+    """As many as the batch has of something: one frame of too many says that others have too many as well."""
+    OF_LAKE = "the lake"
+    """As many as the lake has of something: they say nothing of the batch."""
+    FEW = "what there is to tell"
+    """Few, however large the batch is: what dead letters say, patterns, the names of queues."""
+
+
+def held(df: DataFrame, rows: Rows = Rows.OF_BATCH) -> DataFrame | None:
+    """The rows of ``df`` held in memory, or ``None`` where they are more than may be held.
+
+    After a frame of too many rows of the batch only few ones are held until the session is tuned again: the batch is
+    larger than it looked, and to find that out for each frame costs more than it spares.
     """
-    rows = _held(df)
-    if rows is None and of_batch and held_rows(df.sparkSession):
-        df.sparkSession.conf.set(HELD_ROWS, "0")
-    return rows
+    session = df.sparkSession
+    most = held_rows(session, FEW_ROWS if rows is Rows.FEW else HELD_ROWS)
+    found = _held(df, most) if most else None
+    if found is None and most and rows is Rows.OF_BATCH:
+        session.conf.set(HELD_ROWS, "0")
+    return found
 
 
 def held_if_few(df: DataFrame) -> DataFrame:
     """The rows of ``df`` held in memory where they are few, else ``df`` as it is: for what a lake has already."""
-    rows = held(df, of_batch=False)
+    rows = held(df, Rows.OF_LAKE)
     return df if rows is None else rows
 
 
-def _held(df: DataFrame) -> DataFrame | None:
+def _held(df: DataFrame, most: int) -> DataFrame | None:
     """Spark writes and reads no file for held rows, and plans what is derived from them with their values: what is
     joined with no rows is not planned at all."""
-    most = held_rows(df.sparkSession)
-    if not most:
-        return None
     schema = df.schema.toNullable()  # which is what rows that were written are read with
     # Arrow takes no null for a struct of which a field is said never to be null.
     pairs = zip(df.schema, schema, strict=True)

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from deadletter import staging, tables
 from deadletter.lake import Lake
-from deadletter.session import HELD_ROWS
-from deadletter.staging import held
+from deadletter.session import FEW_ROWS, HELD_ROWS
+from deadletter.staging import Rows, held
 from tests.pipelines.comparing import assert_same_rows
 
 TIMES = (
@@ -21,9 +21,10 @@ TIMES = (
 @pytest.fixture
 def at_most(spark):
     """Sets how many rows may be held; at the end it is as before."""
-    before = spark.conf.get(HELD_ROWS, "0")
-    yield lambda rows: spark.conf.set(HELD_ROWS, str(rows))
-    spark.conf.set(HELD_ROWS, before)
+    before = {key: spark.conf.get(key, "0") for key in (HELD_ROWS, FEW_ROWS)}
+    yield lambda rows: [spark.conf.set(key, str(rows)) for key in before]
+    for key, rows in before.items():
+        spark.conf.set(key, rows)
 
 
 @pytest.fixture
@@ -70,24 +71,26 @@ def test_what_is_scanned_in_several_tasks_still_is(spark, at_most):
     assert {row["task"] for row in kept.collect()} == {"0", "1", "2", "3"}
 
 
-def test_more_rows_are_written_and_none_are_held_from_then_on(spark, messages, at_most, tmp_path):
+def test_more_rows_are_written_and_only_few_are_held_from_then_on(spark, messages, at_most, tmp_path):
     lake = Lake(spark, str(tmp_path))
     at_most(len(TIMES))
     lake.stage(messages)
     assert not (tmp_path / "_stage").exists()
     at_most(len(TIMES) - 1)
-    lake.stage(messages, of_batch=False)
-    assert held(messages.limit(1)) is not None, "what a lake has already says nothing of the batch"
+    lake.stage(messages, Rows.OF_LAKE)
+    lake.stage_few(messages)
+    assert held(messages.limit(1)) is not None, "neither says anything of the batch"
     written = lake.stage(messages)
-    assert len(list((tmp_path / "_stage").glob("*/*"))) == 2
+    assert len(list((tmp_path / "_stage").glob("*/*"))) == 3
     assert_same_rows(written, messages)
-    assert held(messages.limit(1)) is None
+    assert held(messages.limit(1)) is held(messages.limit(1), Rows.OF_LAKE) is None
+    assert held(messages.limit(1), Rows.FEW) is not None
 
 
 def test_nothing_is_held_on_databricks(messages, at_most, monkeypatch):
     at_most(10)
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
-    assert held(messages) is None
+    assert held(messages) is held(messages, Rows.FEW) is None
 
 
 def test_long_texts_are_not_held_and_none_is_cut(spark, at_most):

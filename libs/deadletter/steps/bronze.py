@@ -26,10 +26,15 @@ def ingest(lake: Lake, found: Sequence[Source], tell: Tell = print) -> list[str]
     lake.create_missing([tables.QUEUE_EVENTS])
     for source in found:
         tell(f"bronze: reading {source}")
-    # the other tables are made beside it: nobody waits for them yet
     reads = [partial(_take_in, lake, source, size) for source, size in zip(found, sizes, strict=True)]
-    _, *taken = together([lake.create_missing, *reads])
+    _, *taken = together([partial(_prepare, lake), *reads])
     return [warning for warnings in taken for warning in warnings]
+
+
+def _prepare(lake: Lake) -> None:
+    """Make the other tables, and read the notes that silver begins with: nobody waits for either yet."""
+    lake.create_missing()
+    lake.all_progress()
 
 
 def _take_in(lake: Lake, source: Source, size: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -32,56 +33,86 @@ WRITING = "writing"
 _OF_LETTER = (*tables.MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id", "dead_lettered_at", "removed_at")
 
 
-def sources_of(
-    lake: Lake, done: Mapping[str, Progress], habits: Habits, masks: Sequence[Mask], as_of: datetime
-) -> dict[str, int]:
+@dataclass(frozen=True)
+class Signs:
+    """What tells what is due at ``as_of``: how many ``decisions`` there are and how many ``queues`` were known by then;
+    whether any fact is ``later``; which queues ``changed`` since gold was derived ``before``, which ``turned`` by the
+    time that passed, and the ``links`` of all. The last three are empty where gold is derived for the first time."""
+
+    before: Progress | None
+    as_of: datetime
+    decisions: int
+    queues: int
+    later: bool
+    changed: Sequence[Queue]
+    turned: Sequence[Queue]
+    links: Sequence[Link]
+
+
+def signs(lake: Lake, before: Progress | None, as_of: datetime) -> Signs:
+    """Look at the tables that tell what is due, all at once."""
+    if before is None or before.source_version == STALE or before.as_of is None:
+        before = None
+    reads = [partial(decisions_version, lake), partial(_changes, lake, before, as_of)]
+    if before is not None:
+        turned = lake.read(tables.QUEUE_OUTLOOK).where(F.col("next_change") <= F.lit(as_of))
+        reads += [partial(_queues, turned), partial(dead_letter_links, lake)]
+    decisions, (queues, later, changed), *more = together(reads)
+    turned, links = more or ([], [])
+    return Signs(before, as_of, decisions, queues, later, changed, turned, links)
+
+
+def _changes(lake: Lake, before: Progress | None, as_of: datetime) -> tuple[int, bool, list[Queue]]:
+    """What ``control.queue_changes`` says, see :class:`Signs`."""
+    told = {"known": F.col("earliest") <= F.lit(as_of), "later": F.col("latest") > F.lit(as_of), "new": F.lit(False)}
+    if before is not None:
+        told["new"] = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
+    each = (
+        lake.read(tables.QUEUE_CHANGES).groupBy(*QUEUE).agg(*[F.bool_or(it).alias(name) for name, it in told.items()])
+    )
+    row = each.agg(
+        F.count_if("known").alias("queues"),
+        F.coalesce(F.bool_or("later"), F.lit(False)).alias("later"),
+        F.collect_list(F.when(F.col("new"), F.struct(*QUEUE))).alias("changed"),
+    ).first()
+    return row["queues"], row["later"], [tuple(queue) for queue in row["changed"]]
+
+
+def sources_of(seen: Signs, silver: Progress, habits: Habits, masks: Sequence[Mask]) -> dict[str, int]:
     """A version of each thing that gold is derived from, by its name in ``control.progress``.
 
-    All but ``gold``, the version of bronze that silver holds, concern every queue. So does a write that was begun and
-    not finished: nobody knows what it left.
+    All but ``gold``, the version of bronze that ``silver`` holds, concern every queue. So does a write that was begun
+    and not finished: nobody knows what it left.
     """
-    decided, sample = together([partial(decisions_version, lake), partial(sample_size, lake, as_of)])
     return {
-        "gold": done["silver"].source_version,
-        "decisions": decided,
+        "gold": silver.source_version,
+        "decisions": seen.decisions,
         "masks": digest((masks, MARKS)),
         "habits": digest(habits),
         "rules": digest((RULES_VERSION, __version__, load_all())),
-        "sample": sample,
+        "sample": sample_of(seen.queues),
         WRITING: 0,
     }
 
 
-def sample_size(lake: Lake, as_of: datetime) -> int:
-    """How many healthy messages of each queue are looked at, by how many queues there were at ``as_of``."""
-    known = lake.read(tables.QUEUE_CHANGES).where(F.col("earliest") <= F.lit(as_of))
-    return sample_of(known.select(*QUEUE).distinct().count())
-
-
-def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], as_of: datetime) -> Scope:
+def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], seen: Signs) -> Scope:
     """The queues that new facts are about, or older ones that did not count before; those where a delay, a claim or a
     TTL ended since, or whose dead letters were acknowledged or only delayed; and what depends on any of these.
 
     Every queue where gold goes back in time, or where something changed that concerns all; none where no fact is new
     and nothing ended. Time that passed can still say something of the tables that are derived as a whole.
     """
-    before = done.get("gold")
+    before, as_of, links, turned = seen.before, seen.as_of, seen.links, [*seen.turned]
     same = all(name in done and done[name].source_version == sources[name] for name in sources if name != "gold")
-    if not same or before is None or before.source_version == STALE or before.as_of is None or as_of < before.as_of:
+    if not same or before is None or as_of < before.as_of:
         return EVERYTHING
-    new = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
-    changed = lake.read(tables.QUEUE_CHANGES).where(new)
-    turned = lake.read(tables.QUEUE_OUTLOOK).where(F.col("next_change") <= F.lit(as_of))
-    changed, links, turned = together(
-        [partial(_queues, changed), partial(dead_letter_links, lake), partial(_queues, turned)]
-    )
-    if not changed and as_of == before.as_of:
+    if not seen.changed and as_of == before.as_of:
         return NOTHING
-    read = _dead_letter_queues(changed, links)
+    read = _dead_letter_queues(seen.changed, links)
     if read:
         removed, delayed = together([partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)])
         turned += removed + delayed
-    return affected(changed, links, turned)
+    return affected(seen.changed, links, turned)
 
 
 def _dead_letter_queues(changed: Sequence[Queue], links: Sequence[Link]) -> frozenset[Queue]:
@@ -112,5 +143,5 @@ def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Q
     return _queues(both.where("NOT (removed_at <=> now)"))
 
 
-def _queues(rows: DataFrame) -> list[tuple[str, str, str]]:
+def _queues(rows: DataFrame) -> list[Queue]:
     return [tuple(row) for row in rows.select(*QUEUE).distinct().collect()]

@@ -57,13 +57,17 @@ def _keep(lake: Lake, gate: Gate, tell: Tell) -> None:
     if not gate.outcomes:
         return
     tell(f"quality: {len(gate.outcomes)} rules judged; writing their history and Data Docs")
-    history = gate.history(lake.spark, past(lake.read(tables.QUALITY_METRICS)))
     together(
         [
-            partial(lake.append, history, tables.QUALITY_METRICS),
+            partial(_keep_history, lake, gate),
             partial(write_docs, gate.outcomes, Path(lake.folder), gate.run_id, gate.judged_at),
         ]
     )
+
+
+def _keep_history(lake: Lake, gate: Gate) -> None:
+    history = gate.history(lake.spark, past(lake.read(tables.QUALITY_METRICS)))
+    lake.append(history, tables.QUALITY_METRICS)
 
 
 def stage_all(lake: Lake, frames: Mapping[Table, Callable[[], DataFrame]]) -> dict[Table, DataFrame]:
