@@ -176,7 +176,7 @@ class Lake:
         commits = list(islice(self._commits(table), 2))
         if len(commits) != 1 or int(commits[0].stem) > 0:
             return False
-        actions = [json.loads(line) for line in commits[0].read_text(encoding="utf-8").splitlines()]
+        actions = _actions(commits[0])
         schemas = [json.loads(action["metaData"]["schemaString"]) for action in actions if "metaData" in action]
         names = [[field["name"] for field in schema["fields"]] for schema in schemas]
         return names == [table.column_names] and not any("add" in action for action in actions)
@@ -205,10 +205,14 @@ class Lake:
 
     def appended_bytes(self, table: Table, version: int) -> int:
         """The bytes that were appended after ``version``; the table is append-only."""
-        newer = self.version(table) - version
-        history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT {max(newer, 0)}")
-        written = F.sum(F.col("operationMetrics")["numOutputBytes"].cast("bigint"))
-        return history.select(written).first()[0] or 0
+        if self.catalog:
+            newer = self.version(table) - version
+            history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT {max(newer, 0)}")
+            written = F.sum(F.col("operationMetrics")["numOutputBytes"].cast("bigint"))
+            return history.select(written).first()[0] or 0
+        newer = [action for commit in self._commits(table) if int(commit.stem) > version for action in _actions(commit)]
+        # what tidying wrote is no new data
+        return sum(action["add"]["size"] for action in newer if "add" in action and action["add"]["dataChange"])
 
     def appended_since(self, table: Table, version: int) -> DataFrame:
         """Return the rows appended after ``version``; the table is append-only."""
@@ -439,6 +443,11 @@ class Lake:
                     "file system with locks (flock): a local disk, or NFS that is mounted with them."
                 ) from None
             yield
+
+
+def _actions(commit: Path) -> list[dict]:
+    """What a commit in a folder's Delta log did."""
+    return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
 
 
 def few_rows(df: DataFrame) -> Counter[str] | None:
