@@ -19,16 +19,3 @@ def together(calls: Iterable[Callable[[], T]]) -> list[T]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         futures = [pool.submit(call) for call in calls]
     return [future.result() for future in futures]
-
-
-def begun(call: Callable[[], T]) -> Callable[[], T]:
-    """Begin a call beside what follows, and return what waits for its result; what it raises is raised there.
-
-    >>> sum_of_two = begun(lambda: 1 + 1)
-    >>> sum_of_two(), sum_of_two()
-    (2, 2)
-    """
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(call)
-    pool.shutdown(wait=False)
-    return future.result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial, reduce
@@ -25,7 +25,7 @@ class SilverFacts:
 
     ``state``, ``claims`` and ``attempts`` have their tables' columns; ``policies`` is one row a queue with its
     history, see :func:`deadletter.rules.policy.histories`. ``uneventful`` messages are not in ``state`` but
-    :func:`~deadletter.gold.uneventful.counted`, and ``sample`` gives the first of them in each queue, see
+    :func:`~deadletter.gold.uneventful.counted`, and ``sample`` are the first of them in each queue, see
     :func:`~deadletter.gold.healthy.first_of_each`; both are ``None`` in facts that were not
     :func:`~deadletter.gold.uneventful.split`.
     """
@@ -36,7 +36,7 @@ class SilverFacts:
     policies: DataFrame
     as_of: datetime
     uneventful: DataFrame | None = None
-    sample: Callable[[], DataFrame] | None = None
+    sample: DataFrame | None = None
 
     def posts(self) -> DataFrame:
         """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""

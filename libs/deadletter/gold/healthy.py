@@ -42,7 +42,7 @@ def sampled(
     """
     delivered = _delivered(facts)
     if facts.sample is not None:
-        delivered = delivered.unionByName(facts.sample())
+        delivered = delivered.unionByName(facts.sample)
     chosen = first_of_each(delivered.join(_lies_dead(dead), list(_MESSAGE), "left_anti"), sample)
     chosen = placed(chosen, F.col("post")).select(*_PLACED, "payload_day")
     if former is None:

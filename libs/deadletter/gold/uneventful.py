@@ -7,15 +7,14 @@ in two rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.healthy import first_of_many, with_its_post
 from deadletter.gold.zaqar import replayed_queues
-from deadletter.parallel import begun, together
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import is_purge, targets
 from deadletter.staging import Stage, held_if_few
@@ -28,32 +27,14 @@ UNEVENTFUL = "system = 'zaqar' AND posted IS NOT NULL AND settled IS NOT NULL AN
 
 def split(facts: SilverFacts, sample: int, stage: Stage) -> SilverFacts:
     """The same facts, every frame staged, with the uneventful messages :func:`counted` and no longer in ``state``; so
-    many of each queue are kept as its ``sample``, which is found beside what follows."""
-    claims, attempts, apart = together(
-        [partial(stage, facts.claims), partial(stage, facts.attempts), partial(_apart, facts, stage)]
-    )
-    policies, state, counts, uneventful = apart
-    return replace(
-        facts,
-        state=state,
-        claims=claims,
-        attempts=attempts,
-        policies=policies,
-        uneventful=counts,
-        sample=begun(partial(first_of_many, with_its_post(uneventful), counts, sample, stage)),
-    )
-
-
-def _apart(facts: SilverFacts, stage: Stage) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame]:
-    """The policies, the rows of ``state`` that are judged, and the others: counted, and as they are. All but these are
-    staged."""
-    policies = stage(facts.policies)
+    many of each queue are kept as its ``sample``."""
+    staged = each(facts, stage, ("policies", "claims", "attempts"))
     # held where they are few: to find them costs more than they do
-    marked = held_if_few(_marked(facts.state, stage(ruled(policies))))
+    marked = held_if_few(_marked(facts.state, stage(ruled(staged.policies))))
     uneventful = marked.where("uneventful")
-    judged = marked.where("NOT uneventful").select(*facts.state.columns)
-    state, counts = together([partial(stage, judged), partial(stage, counted(uneventful))])
-    return policies, state, counts, uneventful
+    apart = {"state": marked.where("NOT uneventful").select(*facts.state.columns), "uneventful": counted(uneventful)}
+    counts = each(replace(staged, **apart), stage, tuple(apart))
+    return replace(counts, sample=first_of_many(with_its_post(uneventful), counts.uneventful, sample, stage))
 
 
 def ruled(policies: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -34,13 +34,13 @@ from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
 from deadletter.lake import Lake, Progress
 from deadletter.lakemasks import lake_masks
-from deadletter.parallel import begun, together
+from deadletter.parallel import together
 from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
 from deadletter.sqltext import MOST, of_queues
-from deadletter.staging import Rows, Stage, held_if_few
+from deadletter.staging import Rows, held_if_few
 from deadletter.steps.due import WRITING, due, signs, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
@@ -80,14 +80,12 @@ class Derivation:
             return rows
         return rows.unionByName(self.lake.read(table).where(self.scope.outside))
 
-    def elsewhere(self, table: Table, which: str = "true", keep: Stage | None = None) -> Callable[[], DataFrame | None]:
-        """What waits for the rows ``which`` a table has of the queues that stay as they are; ``None`` where all are
-        derived. They are staged, or kept as ``keep`` does it, beside what follows: Delta looks for their files each
-        time that they are read."""
+    def counted_elsewhere(self) -> DataFrame | None:
+        """What is counted of the dead letters of the queues that stay as they are; ``None`` where all are derived. It
+        is read once where it is little, and where it is much it is not written again."""
         if self.scope == EVERYTHING:
-            return lambda: None
-        rows = self.lake.read(table).where(self.scope.outside).where(which)
-        return begun(partial(keep or partial(self.lake.stage, rows=Rows.OF_LAKE), rows))
+            return None
+        return held_if_few(self.lake.read(tables.DEAD_LETTER_COUNTS).where(self.scope.outside))
 
     def with_payloads(self, examples: DataFrame, dead: DataFrame) -> DataFrame:
         """The examples of all patterns with their ``example_payload``: those of the ``dead`` letters that are derived,
@@ -103,16 +101,17 @@ class Derivation:
         key = F.struct(*MESSAGE_KEY)
         return bodies.join(F.broadcast(named), key == F.col("example")).select(*named.columns, "example_payload")
 
+    def with_dead_from_others(self, deaths: DataFrame) -> DataFrame:
+        """The deaths together with the dead letters that lie in these queues and died in others."""
+        if self.scope == EVERYTHING:
+            return deaths
+        others = self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).where(self.scope.receives)
+        return self.kept(deaths.unionByName(others))
 
-@dataclass(frozen=True)
-class Others:
-    """What is kept of the queues that stay as they are, each to be waited for, see :meth:`Derivation.elsewhere`: what
-    is counted of their dead letters, read once where it is little, and where it is much not written again; their
-    profiles; and their dead letters that lie in the queues that are derived."""
-
-    counts: Callable[[], DataFrame | None]
-    profiles: Callable[[], DataFrame | None]
-    lying_here: Callable[[], DataFrame | None]
+    def kept(self, rows: DataFrame) -> DataFrame:
+        """Rows that are read several times, staged where other queues' are among them: Delta looks for the files of
+        these each time. Without them they are staged already."""
+        return rows if self.scope == EVERYTHING else self.lake.stage(rows, Rows.OF_LAKE)
 
 
 def derive(
@@ -174,30 +173,14 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     if scope.is_wide:  # however few events are new
         lake.tune(lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
-    # what is kept of other queues is read beside what is derived of these
-    others = Others(
-        counts=run.elsewhere(tables.DEAD_LETTER_COUNTS, keep=held_if_few),
-        profiles=run.elsewhere(tables.QUEUE_PROFILE),
-        lying_here=run.elsewhere(tables.DEAD_LETTERS, scope.receives),
-    )
     facts = split(facts_at(lake, run.as_of, scope, run.later), run.sample, lake.stage)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
-    patterns, queues, _ = together(
-        [
-            partial(_patterns, run, facts, deaths, others, tell),
-            partial(_queues, run, facts, deaths),
-            partial(_require_known_ways, scope, deaths),
-        ]
-    )
+    if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
+        raise ReachesFurther("a dead letter went where none went before")
+    patterns, queues = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
     derived = patterns | queues
     _judge(run, gate, facts, derived)
     _write(run, derived)
-
-
-def _require_known_ways(scope: Scope, deaths: DataFrame) -> None:
-    """Raise :class:`ReachesFurther` where a death says something of a queue outside the scope."""
-    if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
-        raise ReachesFurther("a dead letter went where none went before")
 
 
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
@@ -239,11 +222,9 @@ def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Tabl
     )
 
 
-def _patterns(
-    run: Derivation, facts: SilverFacts, deaths: DataFrame, others: Others, tell: Tell
-) -> dict[Table, DataFrame]:
+def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell) -> dict[Table, DataFrame]:
     """The dead letters with their patterns, and the tables about these, computed."""
-    lake, known = run.lake, _united(deaths, others.lying_here())
+    lake, known = run.lake, run.with_dead_from_others(deaths)
     died, sample, (open_ones, candidates) = together(
         [
             lambda: lake.stage(placed_deaths(deaths, facts, run.former(tables.DEAD_LETTERS))),
@@ -255,35 +236,40 @@ def _patterns(
     tell(f"gold: {died.count():,} dead letters{there}; patterns, queue health, delivery survival, discrepancies")
     sought = [died.where("NOT sought"), sample.where("facts IS NULL"), candidates]
     found = lake.stage(payloads(sought, lake.read(tables.QUEUE_EVENTS), lake.stage))
-    judged, (healthy, own, yardstick) = together(
+    judged, (healthy, own) = together(
         [lambda: lake.stage(dead_letters(died, found)), lambda: _profiles(run, facts, healthy_sample(sample, found))]
     )
-    counted = others.counts()
+    profiles = run.kept(run.with_others(own, tables.QUEUE_PROFILE))
+    yardstick = lake.stage(usual(own))
+    others = run.counted_elsewhere()
     suspected, (dead, named, names, decisions) = together(
         [
             lambda: lake.stage(suspects(with_payload(candidates, found), yardstick, run.masks, lake.stage)),
-            lambda: _named(run, compare_payloads(judged, yardstick, run.masks), counted),
+            lambda: _named(run, compare_payloads(judged, yardstick, run.masks), others),
         ]
     )
-    if counted is not None and not named.where("known_as != pattern_id").isEmpty():
+    if others is not None and not named.where("known_as != pattern_id").isEmpty():
         raise ReachesFurther("a pattern of other queues has another id now")
-
-    def patterns() -> dict[Table, DataFrame]:
-        own_counts = lake.stage_few(dead_letter_counts(dead))
-        counts, profiles = _united(own_counts, counted), _united(own, others.profiles())
-        shown = run.with_payloads(examples(counts), dead)
-        made = poison_patterns(named, counts, shown, profiles, run.as_of, decisions, run.masks, lake.stage)
-        return {tables.DEAD_LETTER_COUNTS: own_counts, tables.POISON_PATTERNS: lake.stage_few(made)}
-
+    own_counts = lake.stage_few(dead_letter_counts(dead))
+    counts = _united(own_counts, others)
     derived = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
+        tables.POISON_PATTERNS: lambda: poison_patterns(
+            named,
+            counts,
+            run.with_payloads(examples(counts), dead),
+            profiles,
+            run.as_of,
+            decisions,
+            run.masks,
+            lake.stage,
+        ),
         tables.COLLATERAL: partial(collateral, facts, dead),
         tables.PATTERN_ALIASES: partial(current_names, names, decisions.merged),
         tables.QUEUE_OUTLOOK: partial(outlook, open_ones, run.as_of),
     }
-    made, more = together([patterns, partial(stage_all, lake, derived)])
-    read = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
-    return made | more | read | {tables.DEAD_LETTERS: dead}
+    made = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
+    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead, tables.DEAD_LETTER_COUNTS: own_counts}
 
 
 def _open(run: Derivation, facts: SilverFacts, known: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -292,12 +278,10 @@ def _open(run: Derivation, facts: SilverFacts, known: DataFrame) -> tuple[DataFr
     return open_ones, run.lake.stage(receivable(open_ones, facts, known, run.habits))
 
 
-def _profiles(run: Derivation, facts: SilverFacts, healthy: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """The healthy messages that are looked at, what the messages of each queue have in common, and what of it is
-    usual."""
+def _profiles(run: Derivation, facts: SilverFacts, healthy: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The healthy messages that are looked at, and what the messages of each queue have in common."""
     healthy = run.lake.stage(healthy)
-    profiles = run.lake.stage(queue_profile(facts, healthy))
-    return healthy, profiles, run.lake.stage(usual(profiles))
+    return healthy, run.lake.stage(queue_profile(facts, healthy))
 
 
 def _named(
@@ -306,22 +290,22 @@ def _named(
     """The compared dead letters with their patterns; what all dead letters say, with the patterns; the names that
     patterns had before; and what people decided.
 
-    What is counted of ``others`` is in ``known_as`` by the pattern that it has had.
+    What ``others`` say, see :meth:`Derivation.counted_elsewhere`, is in ``known_as`` by the pattern that it has had.
     """
-    stage = run.lake.stage_few
-    signed = run.lake.stage(with_signature(compared.drop("signature", "pattern_id"), run.masks, run.lake.stage))
+    stage, stage_few = run.lake.stage, run.lake.stage_few
+    signed = stage(with_signature(compared.drop("signature", "pattern_id"), run.masks, stage))
     summary = summarised(signed).withColumn("known_as", F.lit(None).cast("string"))
     members = signed.select(*MESSAGE_KEY, "signature", "deviation_key")
     if others is not None:
         summary, members = summary.unionByName(said(others)), members.unionByName(named_members(others))
-    found = stage(grouped(stage(summary)))
-    names = stage(former_ids(run.lake, found, members))
+    found = stage_few(grouped(stage_few(summary)))
+    names = stage_few(former_ids(run.lake, found, members))
     decisions = standing_decisions(run.lake, names, run.as_of)
-    named = stage(decided(found, decisions, stage))
+    named = stage_few(decided(found, decisions, stage_few))
     dead = with_pattern(signed, named.where("known_as IS NULL"))
-    return run.lake.stage(dead.select(*tables.DEAD_LETTERS.column_names)), named, names, decisions
+    return stage(dead.select(*tables.DEAD_LETTERS.column_names)), named, names, decisions
 
 
 def _united(own: DataFrame, others: DataFrame | None) -> DataFrame:
-    """Rows of the queues that are derived, and of others where these stay as they are."""
+    """Rows of the queues that are derived, and of others."""
     return own if others is None else own.unionByName(others)
