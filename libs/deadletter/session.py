@@ -86,12 +86,13 @@ larger lake they read many rows of others to find theirs."""
 SMALL_BATCH = 32 << 20
 """Bytes of events, as bronze holds them, up to which planning a query again costs more than the work."""
 HELD_ROWS = "spark.deadletter.heldRows"
-"""Up to so many rows a staged frame of a batch, or of a lake, is held in memory."""
-FEW_ROWS = "spark.deadletter.fewRows"
-"""Up to so many rows one is held that has few rows, however large the batch is."""
+"""Up to so many rows a staged frame is held in memory."""
+LARGE_BATCH = "spark.deadletter.largeBatch"
+"""Whether the batch turned out to be larger than it looked: of its frames only those that have few rows anyway are
+held."""
 COMPILED = {
     HELD_ROWS: "0",
-    FEW_ROWS: "0",
+    LARGE_BATCH: "false",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
@@ -111,7 +112,6 @@ LARGE = COMPILED | {
 }
 SMALL = COMPILED | {
     HELD_ROWS: "10000",
-    FEW_ROWS: "10000",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.maxConcurrentOutputFileWriters": "0",
@@ -124,7 +124,6 @@ TINY = SMALL | {
     # one task for rows that are held
     "spark.sql.leafNodeDefaultParallelism": "1",
     HELD_ROWS: "50000",
-    FEW_ROWS: "50000",
 }
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 JVM_MAY_TAKE = 5
@@ -216,10 +215,13 @@ def tune(spark: SparkSession, new_bytes: int, lake_bytes: int = 0) -> None:
         spark.conf.unset(key)
 
 
-def held_rows(spark: SparkSession, of: str = HELD_ROWS) -> int:
+def held_rows(spark: SparkSession, few: bool = False) -> int:
     """Up to how many rows a staged frame is held in memory: none on Databricks, which not every setting can be asked
-    of, and none in a session that :func:`tune` did not set up."""
-    return 0 if on_databricks() else int(spark.conf.get(of, "0"))
+    of, none in a session that :func:`tune` did not set up, and none of a :data:`LARGE_BATCH` unless they are ``few``
+    however large it is."""
+    if on_databricks() or not few and spark.conf.get(LARGE_BATCH, "false") == "true":
+        return 0
+    return int(spark.conf.get(HELD_ROWS, "0"))
 
 
 def on_databricks() -> bool:

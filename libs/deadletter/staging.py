@@ -10,7 +10,7 @@ from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.session import FEW_ROWS, HELD_ROWS, held_rows
+from deadletter.session import LARGE_BATCH, held_rows
 
 HELD_BYTES = 64 << 20
 LONG = ("raw", "payload")
@@ -46,10 +46,10 @@ def held(df: DataFrame, rows: Rows = Rows.OF_BATCH) -> DataFrame | None:
     larger than it looked, and to find that out for each frame costs more than it spares.
     """
     session = df.sparkSession
-    most = held_rows(session, FEW_ROWS if rows is Rows.FEW else HELD_ROWS)
+    most = held_rows(session, few=rows is Rows.FEW)
     found = _held(df, most) if most else None
     if found is None and most and rows is Rows.OF_BATCH:
-        session.conf.set(HELD_ROWS, "0")
+        session.conf.set(LARGE_BATCH, "true")
     return found
 
 

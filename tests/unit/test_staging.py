@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from deadletter import staging, tables
 from deadletter.lake import Lake
-from deadletter.session import FEW_ROWS, HELD_ROWS
+from deadletter.session import HELD_ROWS, LARGE_BATCH
 from deadletter.staging import Rows, held
 from tests.pipelines.comparing import assert_same_rows
 
@@ -21,10 +21,10 @@ TIMES = (
 @pytest.fixture
 def at_most(spark):
     """Sets how many rows may be held; at the end it is as before."""
-    before = {key: spark.conf.get(key, "0") for key in (HELD_ROWS, FEW_ROWS)}
-    yield lambda rows: [spark.conf.set(key, str(rows)) for key in before]
-    for key, rows in before.items():
-        spark.conf.set(key, rows)
+    before = spark.conf.get(HELD_ROWS, "0")
+    yield lambda rows: spark.conf.set(HELD_ROWS, str(rows))
+    spark.conf.set(HELD_ROWS, before)
+    spark.conf.set(LARGE_BATCH, "false")
 
 
 @pytest.fixture

@@ -91,16 +91,11 @@ def merge_events(
     refused is merged into quarantine. ``anew``: the events are all that ever came, and silver is to hold nothing else.
     In both cases a usable copy of an event that people released excuses its other copies.
     """
-    found, some_bad = together(
-        [
-            events.select("system").distinct().collect,
-            partial(gate.check, events, tables.QUEUE_EVENTS, refused=True),
-        ]
-    )
-    systems = [row["system"] for row in found]
+    systems = [row["system"] for row in events.select("system").distinct().collect()]
     # of a folder that names no broker there is nothing but what is refused
     known = sorted(set(systems) & brokers.BROKERS.keys())
     tell(f"silver: merging the facts of {', '.join(known) or 'no broker'}")
+    some_bad = gate.check(events, tables.QUEUE_EVENTS, refused=True)
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
     refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events, events)] if some_bad else []
