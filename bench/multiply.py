@@ -28,7 +28,7 @@ from deadletter.lake import Lake, Progress
 DIGITS = "0123456789abcdef"
 IDS = ("message_id", "claim_id", "event_id", "payload_event_id", "failed_in")
 OF_HISTORY = "queue LIKE 'q%'"
-CLAIMED = {"message_state": "size(deliveries) > 0", "messages": "size(claims) > 0"}
+CLAIMED = dict.fromkeys(("message_state", "judged_messages"), "size(deliveries) > 0") | {"messages": "size(claims) > 0"}
 """Of the messages those that the history claimed: the others wait for the batches."""
 OURS = (
     tables.QUEUE_EVENTS,
@@ -37,6 +37,8 @@ OURS = (
     tables.CLAIM_ATTEMPTS,
     tables.DEAD_LETTERS,
     tables.QUEUE_HEALTH,
+    tables.JUDGED_MESSAGES,
+    tables.COUNTED_MESSAGES,
 )
 TEXTBOOK = ("messages", "attempts")
 

@@ -477,6 +477,7 @@ QUEUE_CHANGES = Table(
         Column("source_version", "bigint", "The version of bronze that was merged"),
         Column("earliest", "timestamp", "Time of the merge's first fact about the queue; null: it was only named"),
         Column("latest", "timestamp", "Time of the last one: gold as of an earlier time does not have it"),
+        Column("days", "array<date>", "Zaqar: on which days the messages that it told of were created, where known"),
     ),
     append_only=True,
 )
@@ -538,11 +539,55 @@ HEALTHY_SAMPLE = Table(
     (
         *_IDENTITY[:3],
         _MESSAGE[-1],
+        Column("created_day", "date", "As in silver.message_state"),
         Column("payload_event_id", "string", "The raw event that holds the payload"),
         Column("payload_position", "int", "Its place among the messages of that event, from 0"),
         Column("facts", SAID, "What the payload says, as control.queue_profile tells it: what, name and value"),
     ),
     marks_changes=True,
+)
+
+JUDGED_MESSAGES = Table(
+    "control",
+    "judged_messages",
+    "Zaqar's messages that a rule has a word on, as silver has them: a run reads there only the days that changed",
+    MESSAGE_KEY,
+    MESSAGE_STATE.columns,
+    found_by=(*QUEUE, "created_day"),
+    marks_changes=True,
+)
+
+COUNTED_MESSAGES = Table(
+    "control",
+    "counted_messages",
+    "Zaqar's messages that no rule has a word on, counted: claimed once at most, and settled",
+    (*QUEUE_KEY, "created_day", "post", "event_id", "settled_hour"),
+    (
+        *_IDENTITY,
+        Column("created_day", "date", "As in silver.message_state"),
+        Column("producer", "string", "Who posted them"),
+        Column("claimed_at", "timestamp", "When they were claimed; null: never, and so in the claim's other columns"),
+        Column("event_id", "string", "The raw event of the claim"),
+        Column("claim_id", "string", "The broker's id of the claim"),
+        Column("consumer", "string", "Who claimed them"),
+        Column("settled_hour", "timestamp", "Start of the hour in which they were settled"),
+        Column("messages", _COUNT, "How many they are"),
+        Column("post", "struct<time:timestamp,event_id:string,position:int>", "Their post, and the place of the first"),
+    ),
+    found_by=(*QUEUE, "created_day"),
+    marks_changes=True,
+)
+
+KEPT_QUEUES = Table(
+    "control",
+    "kept_queues",
+    "The queues whose messages are in control.judged_messages and control.counted_messages",
+    QUEUE,
+    (
+        *_IDENTITY[:3],
+        Column("source_version", "bigint", "The version of bronze up to which these hold all facts"),
+        Column("messages", _COUNT, "How many messages the queue had then"),
+    ),
 )
 
 PROGRESS = Table(
@@ -581,6 +626,9 @@ ALL_TABLES = (
     QUEUE_PROFILE,
     DEAD_LETTER_COUNTS,
     HEALTHY_SAMPLE,
+    JUDGED_MESSAGES,
+    COUNTED_MESSAGES,
+    KEPT_QUEUES,
     SUSPECTS,
     PROGRESS,
 )

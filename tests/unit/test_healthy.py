@@ -27,6 +27,7 @@ def given(spark):
         "'t' AS tenant",
         "queue",
         "message_id",
+        "date'2026-11-20' AS created_day",
         "struct(timestamp'2026-11-20' AS time, event_id, position) AS posted",
         "struct(event_id) AS settled",
         "array() AS deliveries",
@@ -86,3 +87,16 @@ def test_a_payload_is_read_once(spark, given):
     assert len(again) == sum(MESSAGES.values()) - 2
     assert {name for name, path in again.items() if path != "$.kept"} == {"large-7", "large-9"}
     assert {row["message_id"] for row in sampled((facts, dead, events.limit(0)), 1000, former)} == set(again)
+
+
+@pytest.mark.parametrize(("left", "new", "enough"), [(10, 0, True), (9, 900, True), (9, 0, False)])
+def test_a_full_sample_leaves_out_what_comes_after_it(spark, left, new, enough):
+    """Where one of it is gone, enough of the new ones must come before its last."""
+    keys = "'s' AS system", "'t' AS tenant", "'q' AS queue", "CAST(id AS string) AS message_id"
+    every = healthy.first_of_each(spark.range(100).selectExpr(*keys), 100)
+    former = healthy.first_of_each(every, 10)
+    first = former.orderBy(F.xxhash64("message_id")).limit(left)
+    candidates = first.unionByName(every.exceptAll(former)).unionByName(spark.range(100, 100 + new).selectExpr(*keys))
+    chosen = healthy.first_of_each(candidates, 10)
+    assert healthy.reaches(chosen, former, 10) == enough
+    assert healthy.reaches(chosen, former, 11), "of a sample that was not full nobody was left out"

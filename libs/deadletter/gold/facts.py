@@ -27,7 +27,7 @@ class SilverFacts:
     history, see :func:`deadletter.rules.policy.histories`. ``uneventful`` messages are not in ``state`` but
     :func:`~deadletter.gold.uneventful.counted`, and ``sample`` are the first of them in each queue, see
     :func:`~deadletter.gold.healthy.first_of_each`; both are ``None`` in facts that were not
-    :func:`~deadletter.gold.uneventful.split`.
+    :func:`~deadletter.gold.uneventful.split`, which found whether it ``looked_at_many`` messages.
     """
 
     state: DataFrame
@@ -37,6 +37,7 @@ class SilverFacts:
     as_of: datetime
     uneventful: DataFrame | None = None
     sample: DataFrame | None = None
+    looked_at_many: bool = False
 
     def posts(self) -> DataFrame:
         """The rows of ``state`` that have a message's post, one a queue: on Pulsar the topic's, no subscription's."""

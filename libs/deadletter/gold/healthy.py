@@ -31,23 +31,44 @@ def sample_of(queues: int) -> int:
 
 
 def sampled(
-    facts: SilverFacts, dead: DataFrame, sample: int = SAMPLES[0], former: DataFrame | None = None
+    facts: SilverFacts,
+    dead: DataFrame,
+    sample: int = SAMPLES[0],
+    former: DataFrame | None = None,
+    still: DataFrame | None = None,
 ) -> DataFrame:
     """Up to ``sample`` healthy messages of each queue, with the place of their payload, see
     :func:`deadletter.gold.payload.placed`, and its ``facts`` where ``former`` rows of ``control.healthy_sample`` have
     them, else null.
 
     Healthy is what was settled, on RabbitMQ, whose acknowledgements are rarely seen, what was delivered; and neither
-    died in the queue nor lies in it as a dead letter. ``dead`` are rows of ``gold.dead_letters``.
+    died in the queue nor lies in it as a dead letter. ``dead`` are rows of ``gold.dead_letters``, and ``still`` those
+    ``former`` rows whose messages nothing new is known of: they stand for all messages that are not among ``facts``,
+    as far as :func:`reaches`.
     """
     delivered = _delivered(facts)
     if facts.sample is not None:
         delivered = delivered.unionByName(facts.sample)
+    if still is not None:  # their facts are known, so nobody asks for the time of the post
+        place = {"time": F.lit(None).cast("timestamp"), "event_id": "payload_event_id", "position": "payload_position"}
+        post = F.struct(*[(F.col(it) if isinstance(it, str) else it).alias(name) for name, it in place.items()])
+        delivered = delivered.unionByName(still.select(*_MESSAGE, "created_day", post.alias("post")))
+        delivered = delivered.dropDuplicates(list(_MESSAGE))
     chosen = first_of_each(delivered.join(_lies_dead(dead), list(_MESSAGE), "left_anti"), sample)
-    chosen = placed(chosen, F.col("post")).select(*_PLACED, "payload_day")
+    chosen = placed(chosen, F.col("post")).select(*_PLACED, "created_day", "payload_day")
     if former is None:
         return chosen.withColumn("facts", F.lit(None).cast(tables.SAID))
     return chosen.join(former.select(*_PLACED, "facts"), list(_PLACED), "left")
+
+
+def reaches(chosen: DataFrame, former: DataFrame, sample: int) -> bool:
+    """Whether a sample that was chosen of few messages is that of all. A ``former`` one, of the same queues, that was
+    full leaves out what comes after its last message: the new one must not go beyond that."""
+    last = F.max(F.struct(F.xxhash64("message_id"), "message_id")).alias("last")
+    full = former.groupBy(*QUEUE).agg(F.count("*").alias("n"), last).where(F.col("n") >= sample)
+    now = chosen.groupBy(*QUEUE).agg(F.count("*").alias("n_now"), last.alias("last_now"))
+    short = F.coalesce("n_now", F.lit(0)) < sample
+    return full.join(now, list(QUEUE), "left").where(short | (F.col("last_now") > F.col("last"))).isEmpty()
 
 
 def first_of_each(messages: DataFrame, sample: int) -> DataFrame:
@@ -88,15 +109,16 @@ def _likely_first(messages: DataFrame, of_queue: DataFrame, sample: int) -> Data
 
 def with_its_post(messages: DataFrame) -> DataFrame:
     """The keys of rows of ``silver.message_state``, no subscription's, with the ``post``, where the payload is."""
-    return messages.select(*_MESSAGE, F.struct("posted.time", "posted.event_id", "posted.position").alias("post"))
+    post = F.struct("posted.time", "posted.event_id", "posted.position").alias("post")
+    return messages.select(*_MESSAGE, "created_day", post)
 
 
 def healthy_sample(chosen: DataFrame, found: DataFrame) -> DataFrame:
     """Rows of ``control.healthy_sample`` from :func:`sampled` messages; the payloads of those without ``facts`` are
     among ``found``, see :func:`deadletter.gold.payload.payloads`."""
     new = with_payload(chosen.where("facts IS NULL").drop("facts"), found)
-    read = new.select(*_PLACED, said(F.col("payload")).alias("facts"))
-    return chosen.where("facts IS NOT NULL").select(*_PLACED, "facts").unionByName(read)
+    read = new.withColumn("facts", said(F.col("payload"))).select(*tables.HEALTHY_SAMPLE.column_names)
+    return chosen.where("facts IS NOT NULL").select(*read.columns).unionByName(read)
 
 
 def _lies_dead(dead: DataFrame) -> DataFrame:

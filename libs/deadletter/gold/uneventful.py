@@ -14,27 +14,41 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, each
 from deadletter.gold.healthy import first_of_many, with_its_post
+from deadletter.gold.kept import KeptTooLittle
 from deadletter.gold.zaqar import replayed_queues
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import is_purge, targets
 from deadletter.staging import Stage, held_if_few
-from deadletter.tables import QUEUE_KEY
+from deadletter.tables import COUNTED_MESSAGES, QUEUE_KEY
 
 _QUEUE = ["tenant", "queue"]
 UNEVENTFUL = "system = 'zaqar' AND posted IS NOT NULL AND settled IS NOT NULL AND size(deliveries) <= 1"
 """Nobody tells a failure or a death of a Zaqar message."""
 
 
-def split(facts: SilverFacts, sample: int, stage: Stage) -> SilverFacts:
+def split(
+    facts: SilverFacts, sample: int, stage: Stage, judged: DataFrame | None = None, kept: DataFrame | None = None
+) -> SilverFacts:
     """The same facts, every frame staged, with the uneventful messages :func:`counted` and no longer in ``state``; so
-    many of each queue are kept as its ``sample``."""
+    many of each queue are kept as its ``sample``.
+
+    ``judged`` and ``kept`` are rows of ``control.judged_messages`` and ``control.counted_messages`` for messages that
+    are not among the facts. Raises :class:`KeptTooLittle` where some of these were counted before a rule had a word on
+    them.
+    """
     staged = each(facts, stage, ("policies", "claims", "attempts"))
+    ruled_queues = stage(ruled(staged.policies))
+    if kept is not None and not _marked(kept, ruled_queues, "true").where("NOT uneventful").isEmpty():
+        raise KeptTooLittle("a rule has a word on messages that were counted")
     # held where they are few: to find them costs more than they do
-    marked = held_if_few(_marked(facts.state, stage(ruled(staged.policies))))
+    marked = held_if_few(found := _marked(facts.state, ruled_queues))
     uneventful = marked.where("uneventful")
-    apart = {"state": marked.where("NOT uneventful").select(*facts.state.columns), "uneventful": counted(uneventful)}
+    state = marked.where("NOT uneventful").select(*facts.state.columns)
+    apart = {"state": state if judged is None else state.unionByName(judged), "uneventful": counted(uneventful)}
     counts = each(replace(staged, **apart), stage, tuple(apart))
-    return replace(counts, sample=first_of_many(with_its_post(uneventful), counts.uneventful, sample, stage))
+    first = first_of_many(with_its_post(uneventful), counts.uneventful, sample, stage)
+    every = counts.uneventful if kept is None else counts.uneventful.unionByName(kept)
+    return replace(counts, uneventful=every, sample=first, looked_at_many=marked is found)
 
 
 def ruled(policies: DataFrame) -> DataFrame:
@@ -72,18 +86,20 @@ def ruled(policies: DataFrame) -> DataFrame:
     return reduce(DataFrame.unionByName, found).distinct()
 
 
-def _marked(state: DataFrame, ruled_queues: DataFrame) -> DataFrame:
-    """The rows of ``silver.message_state`` with ``uneventful``: whether no rule has a word on them."""
+def _marked(state: DataFrame, ruled_queues: DataFrame, else_: str = UNEVENTFUL) -> DataFrame:
+    """The rows of ``silver.message_state`` with ``uneventful``: whether no rule has a word on them; in a queue where
+    none has a word on each message it is as ``else_`` says."""
     here = ruled_queues.where("queue IS NOT NULL").withColumn("ruled", F.lit(True))
     everywhere = ruled_queues.where("queue IS NULL").select("tenant", F.lit(True).alias("whole"))
     marked = state.join(F.broadcast(here), _QUEUE, "left").join(F.broadcast(everywhere), "tenant", "left")
     free = F.coalesce("ruled", "whole").isNull()
-    return marked.withColumn("uneventful", F.coalesce(F.expr(UNEVENTFUL) & free, F.lit(False)))
+    return marked.withColumn("uneventful", F.coalesce(F.expr(else_) & free, F.lit(False)))
 
 
 def counted(uneventful: DataFrame) -> DataFrame:
-    """How many ``messages`` came with one ``post``, by one ``producer``, were granted by one claim (``claimed_at``,
-    ``event_id``, ``claim_id``, ``consumer``; null for those that never were) and were settled in one ``settled_hour``.
+    """Rows of ``control.counted_messages``: how many ``messages`` came with one ``post``, by one ``producer``, were
+    granted by one claim (``claimed_at``, ``event_id``, ``claim_id``, ``consumer``; null for those that never were) and
+    were settled in one ``settled_hour``.
 
     ``post`` is ``struct<time, event_id, position>``, with the position of the first of them.
     """
@@ -99,8 +115,12 @@ def counted(uneventful: DataFrame) -> DataFrame:
         "settled_hour": F.date_trunc("hour", "settled.time"),
     }
     flat = uneventful.select(
-        *QUEUE_KEY, *[value.alias(name) for name, value in told.items()], F.col("posted.position").alias("position")
+        *QUEUE_KEY,
+        "created_day",
+        *[value.alias(name) for name, value in told.items()],
+        F.col("posted.position").alias("position"),
     )
-    counts = flat.groupBy(*QUEUE_KEY, *told).agg(F.count("*").alias("messages"), F.min("position").alias("position"))
+    alike = flat.groupBy(*QUEUE_KEY, "created_day", *told)
+    counts = alike.agg(F.count("*").alias("messages"), F.min("position").alias("position"))
     post = F.struct("time", F.col("post_event_id").alias("event_id"), "position")
-    return counts.withColumn("post", post).drop("time", "post_event_id", "position")
+    return counts.withColumn("post", post).select(*COUNTED_MESSAGES.column_names)

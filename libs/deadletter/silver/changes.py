@@ -8,7 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.rules.pulsar import tenant_of
-from deadletter.tables import QUEUE
+from deadletter.silver.days import ZAQAR
+from deadletter.tables import QUEUE, QUEUE_CHANGES
+
+NO_DAY = "CAST(NULL AS date)"
 
 
 def queue_changes(
@@ -17,11 +20,12 @@ def queue_changes(
     """Rows of ``control.queue_changes``: the queues that batches of rows of the four silver tables are about.
 
     A queue to which a dead message went is among them: what lies there is a dead letter now. By that alone it has no
-    fact of its own, so ``earliest`` is null.
+    fact of its own, so ``earliest`` is null. Of which ``days`` the messages are, only Zaqar's rows tell for good, see
+    :mod:`deadletter.silver.days`.
     """
     dead = messages.where("size(deaths) > 0").select("system", "tenant", F.explode("deaths").alias("death"))
     told = [
-        _told(messages, _times_of_message()),
+        _told(messages, _times_of_message(), f"IF({ZAQAR}, created_day, NULL)"),
         _told(claims, F.concat(F.array("claimed.time", "released.time"), _times("renewals"))),
         _told(attempts, F.array("time")),
         _told(policies, F.array("valid_from")),
@@ -31,16 +35,23 @@ def queue_changes(
             F.col("death.dead_letter_queue").alias("queue"),
             F.lit(None).cast("timestamp").alias("first"),
             F.col("death.time").alias("last"),
+            F.expr(NO_DAY).alias("day"),
         ),
     ]
-    every = reduce(DataFrame.unionByName, told)
-    found = every.groupBy(*QUEUE).agg(F.min("first").alias("earliest"), F.max("last").alias("latest"))
-    return found.select(*QUEUE, F.lit(version).cast("bigint").alias("source_version"), "earliest", "latest")
+    # day by day first: what gathers values is slow where there are many
+    by_day = reduce(DataFrame.unionByName, told).groupBy(*QUEUE, "day")
+    by_queue = by_day.agg(F.min("first").alias("first"), F.max("last").alias("last")).groupBy(*QUEUE)
+    found = by_queue.agg(
+        F.min("first").alias("earliest"),
+        F.max("last").alias("latest"),
+        F.array_sort(F.collect_set("day")).alias("days"),
+    )
+    return found.withColumn("source_version", F.lit(version).cast("bigint")).select(*QUEUE_CHANGES.column_names)
 
 
-def _told(frame: DataFrame, times: Column) -> DataFrame:
-    timed = frame.select(*QUEUE, times.alias("times"))
-    return timed.select(*QUEUE, F.array_min("times").alias("first"), F.array_max("times").alias("last"))
+def _told(frame: DataFrame, times: Column, day: str = NO_DAY) -> DataFrame:
+    timed = frame.select(*QUEUE, times.alias("times"), F.expr(day).alias("day"))
+    return timed.select(*QUEUE, F.array_min("times").alias("first"), F.array_max("times").alias("last"), "day")
 
 
 def _times_of_message() -> Column:

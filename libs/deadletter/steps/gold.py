@@ -22,8 +22,9 @@ from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.health import queue_health
-from deadletter.gold.healthy import healthy_sample, sampled
+from deadletter.gold.healthy import healthy_sample, reaches, sampled
 from deadletter.gold.identity import decided, with_pattern
+from deadletter.gold.kept import Kept, KeptTooLittle, kept_in, to_keep
 from deadletter.gold.lying import lying
 from deadletter.gold.outlook import outlook
 from deadletter.gold.patterns import compare_payloads, grouped, poison_patterns, summarised
@@ -49,6 +50,8 @@ from deadletter.triage import current_names, former_ids, standing_decisions
 
 WHOLE = (tables.AT_RISK, tables.POISON_PATTERNS, tables.PATTERN_ALIASES)
 """Tables that are written as a whole: what is in one queue says something of the others' rows."""
+OF_MESSAGES = (tables.JUDGED_MESSAGES, tables.COUNTED_MESSAGES)
+"""Tables of which what is said of some messages is written, see :attr:`deadletter.gold.kept.Kept.written`."""
 
 
 class ReachesFurther(Exception):
@@ -58,8 +61,9 @@ class ReachesFurther(Exception):
 @dataclass(frozen=True)
 class Derivation:
     """What a run derives: the rows of the queues in ``scope`` as of ``as_of``, by the store's ``habits``, with so many
-    healthy messages of each queue as a ``sample``. ``goes_on``: what the last run took from payloads still holds;
-    ``later``: a fact is later than ``as_of``."""
+    healthy messages of each queue as a ``sample``, of facts as far as the ``version`` of bronze that silver holds.
+    ``goes_on``: what the last run took from payloads still holds; ``later``: a fact is later than ``as_of``; ``kept``:
+    what needs not be read of silver."""
 
     lake: Lake
     scope: Scope
@@ -67,12 +71,19 @@ class Derivation:
     habits: Habits
     masks: Sequence[Mask]
     sample: int
+    version: int
     goes_on: bool
     later: bool
+    kept: Kept = Kept()
 
     def former(self, table: Table) -> DataFrame | None:
         """The rows of these queues as they are before this run writes them, where they still hold."""
         return self.lake.read(table).where(self.scope.inside) if self.goes_on else None
+
+    @property
+    def still_healthy(self) -> DataFrame | None:
+        """The sample of the messages that are not read of silver; ``None`` where all are."""
+        return self.lake.read(tables.HEALTHY_SAMPLE).where(self.kept.still) if self.kept.queues else None
 
     def with_others(self, rows: DataFrame, table: Table) -> DataFrame:
         """The derived rows of a table together with those of the queues that stay as they are."""
@@ -106,9 +117,9 @@ class Derivation:
         if self.scope == EVERYTHING:
             return deaths
         others = self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).where(self.scope.receives)
-        return self.kept(deaths.unionByName(others))
+        return self.read_once(deaths.unionByName(others))
 
-    def kept(self, rows: DataFrame) -> DataFrame:
+    def read_once(self, rows: DataFrame) -> DataFrame:
         """Rows that are read several times, staged where other queues' are among them: Delta looks for the files of
         these each time. Without them they are staged already."""
         return rows if self.scope == EVERYTHING else self.lake.stage(rows, Rows.OF_LAKE)
@@ -146,20 +157,26 @@ def derive(
         habits=habits,
         masks=masks,
         sample=sources["sample"],
+        version=sources["gold"],
         goes_on=scope != EVERYTHING,
         later=seen.later,
+        kept=Kept(scope) if seen.later else kept_in(scope, *map(lake.read, (tables.KEPT_QUEUES, tables.QUEUE_CHANGES))),
     )
     _derive_all_due(run, gate, tell)
     _note(lake, sources, as_of)
 
 
 def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> None:
-    """Derive the scope, and everything where what is derived reaches further; see :func:`_derive`."""
+    """Derive the scope, of all its messages where what is kept does not do, and everything where what is derived
+    reaches further; see :func:`_derive`."""
     try:
         _derive(run, gate, tell)
+    except KeptTooLittle as reason:
+        tell(f"gold: {reason}")
+        _derive_all_due(replace(run, kept=Kept(run.scope)), gate, tell)
     except ReachesFurther as reason:
         tell(f"gold: {reason}")
-        _derive(replace(run, scope=EVERYTHING), gate, tell)
+        _derive(replace(run, scope=EVERYTHING, kept=Kept()), gate, tell)
 
 
 def _note(lake: Lake, sources: Mapping[str, int], as_of: datetime) -> None:
@@ -167,20 +184,39 @@ def _note(lake: Lake, sources: Mapping[str, int], as_of: datetime) -> None:
 
 
 def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
-    """Derive all tables, judge all, then write all. Raises :class:`ReachesFurther` before anything is written."""
+    """Derive all tables, judge all, then write all. Raises :class:`ReachesFurther` or :class:`KeptTooLittle` before
+    anything is written."""
     lake, scope = run.lake, run.scope
     where = "" if scope.queues is None else f" in {len(scope.queues):,} of the queues"
     if scope.is_wide:  # however few events are new
         lake.tune(lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
-    facts = split(facts_at(lake, run.as_of, scope, run.later), run.sample, lake.stage)
+    facts = _facts(run)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
     if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
         raise ReachesFurther("a dead letter went where none went before")
     patterns, queues = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
-    derived = patterns | queues
+    derived = patterns | queues | _kept(run, facts)
     _judge(run, gate, facts, derived)
     _write(run, derived)
+
+
+def _facts(run: Derivation) -> SilverFacts:
+    """The facts about the messages of the scope: those that something changed are looked at, the others are kept."""
+    lake, kept = run.lake, run.kept
+    facts = facts_at(lake, run.as_of, run.scope, run.later)
+    if not kept.queues:
+        return split(facts, run.sample, lake.stage)
+    judged = lake.read(tables.JUDGED_MESSAGES).where(kept.still)
+    counted = held_if_few(lake.read(tables.COUNTED_MESSAGES).where(kept.still))
+    return split(replace(facts, state=kept.unread(facts.state)), run.sample, lake.stage, judged, counted)
+
+
+def _kept(run: Derivation, facts: SilverFacts) -> dict[Table, DataFrame]:
+    """What the next runs can go by, where there is much that they need not read; none of what does not hold now."""
+    if run.later or (run.scope == EVERYTHING and not facts.looked_at_many):
+        return {tables.KEPT_QUEUES: run.lake.read(tables.KEPT_QUEUES).limit(0)}
+    return to_keep(run.kept, facts, run.version) if facts.looked_at_many else {}
 
 
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
@@ -202,8 +238,9 @@ def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
             partial(run.lake.replace, derived[tables.PATTERN_ALIASES], tables.PATTERN_ALIASES),
         ]
     )
+    where = dict.fromkeys(WHOLE, "true") | dict.fromkeys(OF_MESSAGES, run.kept.written)
     together(
-        partial(run.lake.replace, rows, table, "true" if table in WHOLE else run.scope.inside)
+        partial(run.lake.replace, rows, table, where.get(table, run.scope.inside))
         for table, rows in derived.items()
         if table is not tables.PATTERN_ALIASES
     )
@@ -228,7 +265,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     died, sample, (open_ones, candidates) = together(
         [
             lambda: lake.stage(placed_deaths(deaths, facts, run.former(tables.DEAD_LETTERS))),
-            lambda: lake.stage(sampled(facts, known, run.sample, run.former(tables.HEALTHY_SAMPLE))),
+            partial(_sample, run, facts, known),
             lambda: _open(run, facts, known),
         ]
     )
@@ -239,7 +276,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     judged, (healthy, own) = together(
         [lambda: lake.stage(dead_letters(died, found)), lambda: _profiles(run, facts, healthy_sample(sample, found))]
     )
-    profiles = run.kept(run.with_others(own, tables.QUEUE_PROFILE))
+    profiles = run.read_once(run.with_others(own, tables.QUEUE_PROFILE))
     yardstick = lake.stage(usual(own))
     others = run.counted_elsewhere()
     suspected, (dead, named, names, decisions) = together(
@@ -270,6 +307,15 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     }
     made = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
     return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead, tables.DEAD_LETTER_COUNTS: own_counts}
+
+
+def _sample(run: Derivation, facts: SilverFacts, known: DataFrame) -> DataFrame:
+    """The healthy messages whose payloads are looked at, see :func:`deadletter.gold.healthy.sampled`."""
+    former = run.former(tables.HEALTHY_SAMPLE)
+    chosen = run.lake.stage(sampled(facts, known, run.sample, former, run.still_healthy))
+    if run.kept.queues and not reaches(chosen, former.where(of_queues(run.kept.queues)), run.sample):
+        raise KeptTooLittle("healthy messages are missing among those that were kept")
+    return chosen
 
 
 def _open(run: Derivation, facts: SilverFacts, known: DataFrame) -> tuple[DataFrame, DataFrame]:

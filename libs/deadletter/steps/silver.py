@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame
@@ -21,6 +21,7 @@ from deadletter.parsing import PARSER_VERSION, brokers
 from deadletter.parsing.facts import Facts
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
+from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, released
 from deadletter.silver.reconcile import balance, behind
 from deadletter.sqltext import MOST, of_queues
@@ -171,6 +172,9 @@ def _merge_facts(
         quarantine = state.united(reduce(DataFrame.unionByName, [quarantine, *refusals, *more]))
     quarantine = lake.stage(quarantine)
     gate.check(quarantine, tables.QUARANTINE)
+    days = "true"
+    if not anew:
+        good[tables.MESSAGE_STATE], days = _with_days(lake, good[tables.MESSAGE_STATE])
     # noted first: what a killed run merged has to be seen by gold, too
     version = lake.version(tables.QUEUE_EVENTS)
     changes = lake.stage(queue_changes(*[good[table] for table in batches], version))
@@ -180,7 +184,8 @@ def _merge_facts(
         together(partial(lake.replace, rows, table) for table, rows in made.items())
         return count
     queues = literal_queues(changes)
-    merges = [partial(_merge_batch, lake, table, batch, queues) for table, batch in good.items()]
+    pruning = {tables.MESSAGE_STATE: f"({queues}) AND {days}"}
+    merges = [partial(lake.merge, batch, table, pruning.get(table, queues)) for table, batch in good.items()]
     together(merges if write_quarantine else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
     if write_quarantine:  # only now: a killed release must leave its events in quarantine
         write_quarantine(quarantine)
@@ -208,22 +213,7 @@ def literal_queues(changes: DataFrame) -> str:
     return of_queues(queues, table="t.") if len(queues) <= MOST else "true"
 
 
-def literal_days(messages: DataFrame) -> str:
-    """A literal predicate on a merge's target for the days of creation in ``messages``; ``true`` if one is unknown.
-
-    Only Zaqar's is known: its server never gives an id twice. A RabbitMQ message's time and id are its publisher's,
-    who can send the same id again with another time, and a Pulsar broker set up anew begins with the same ids again.
-    A row can lie a day beside: a claim tells a message's age in whole seconds only.
-    """
-    day = F.when(F.col("system") == "zaqar", F.col("created_day"))
-    known = messages.agg(F.collect_set(day).alias("days"), F.bool_or(day.isNull()).alias("open")).first()
-    if known["open"] or not known["days"]:
-        return "true"
-    days = {day + timedelta(days=beside) for day in known["days"] for beside in (-1, 0, 1)}
-    literals = ", ".join(f"DATE'{day}'" for day in sorted(days))
-    return f"(t.created_day IN ({literals}) OR t.created_day IS NULL)"
-
-
-def _merge_batch(lake: Lake, table: Table, batch: DataFrame, queues: str) -> None:
-    days = literal_days(batch) if table is tables.MESSAGE_STATE else "true"
-    lake.merge(batch, table, f"({queues}) AND {days}")
+def _with_days(lake: Lake, messages: DataFrame) -> tuple[DataFrame, str]:
+    """A batch of ``silver.message_state`` with the days that silver knows, and the literal predicate for these."""
+    dated, days = with_known_days(messages, days_of(messages), lake.read(tables.MESSAGE_STATE), lake.stage)
+    return dated, literal_days(days)

@@ -1,0 +1,127 @@
+"""What is kept of the messages of Zaqar's queues: a run reads of silver only the days that something changed since.
+
+Of a queue's messages most were settled long ago, and no event tells of them again. Those that a rule has a word on are
+kept as they are in silver, the others counted, see :mod:`deadletter.gold.uneventful`; both by the day of creation. What
+is kept holds all facts, so it is neither used nor made where a fact is later than the time that gold stands for. It
+lags behind where little is new: what came since is read once more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from deadletter import tables
+from deadletter.gold.facts import SilverFacts
+from deadletter.gold.scope import EVERYTHING, Scope
+from deadletter.silver.days import beside, sql_days
+from deadletter.sqltext import MOST, Queue, of_queues
+from deadletter.tables import QUEUE, Table
+
+LEAST = 50_000
+"""To look at fewer messages costs less than to read what is kept of them."""
+DATED = "system = 'zaqar' AND created_day IS NOT NULL"
+"""The messages that can be kept: others are no day's."""
+
+
+class KeptTooLittle(Exception):
+    """What is kept does not tell all that is asked of it: the queues' messages have to be read in full."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Of the queues in ``scope`` those that are kept, and on which days messages of which of them ``changed`` since."""
+
+    scope: Scope = EVERYTHING
+    queues: frozenset[Queue] = frozenset()
+    changed: Mapping[date, frozenset[Queue]] = field(default_factory=dict)
+
+    @cached_property
+    def anew(self) -> str:
+        """The messages of kept queues that are read of silver nevertheless, as a SQL predicate; those of no day aside.
+
+        >>> a, b = ("zaqar", "p", "a"), ("zaqar", "p", "b")
+        >>> days = {date(2026, 11, 19): {a}, date(2026, 11, 20): {a}, date(2026, 11, 21): {a, b}}
+        >>> print(Kept(queues={a, b}, changed=days).anew.replace("system = 'zaqar' AND tenant = 'p' AND ", ""))
+        (created_day IN (DATE'2026-11-19', DATE'2026-11-20') AND ((queue IN ('a')))) OR
+        (created_day IN (DATE'2026-11-21') AND ((queue IN ('a', 'b'))))
+        >>> Kept().anew
+        'false'
+        """
+        days_of = defaultdict(set)
+        for day, queues in self.changed.items():
+            days_of[frozenset(queues)].add(day)
+        if sum(map(len, days_of)) > MOST:  # too many names for one query: a few messages more are read
+            days_of = {frozenset().union(*days_of): set(self.changed)}
+        told = [f"({sql_days(days)} AND ({of_queues(queues)}))" for queues, days in days_of.items()]
+        return " OR ".join(told) or "false"
+
+    @property
+    def still(self) -> str:
+        """The kept rows that still hold."""
+        return f"({of_queues(self.queues)}) AND NOT ({self.anew})"
+
+    @property
+    def written(self) -> str:
+        """The rows that a run puts in the place of what is kept: of messages that it read of silver."""
+        if self.scope == EVERYTHING:
+            return "true"
+        return f"({of_queues(self.scope.queues - self.queues)}) OR {self.anew}"
+
+    def unread(self, state: DataFrame) -> DataFrame:
+        """The rows of ``silver.message_state`` in the scope that are not kept."""
+        if not self.queues:
+            return state
+        # days alone let Delta skip files
+        near = state.where(f"created_day IS NULL OR {sql_days(self.changed)}").where(of_queues(self.queues))
+        found = near.where(f"created_day IS NULL OR {self.anew}")
+        others = self.scope.queues - self.queues
+        return found.unionByName(state.where(of_queues(others))) if others else found
+
+
+def kept_in(scope: Scope, queues: DataFrame, changes: DataFrame) -> Kept:
+    """What is kept of the queues in ``scope``, by rows of ``control.kept_queues`` and ``control.queue_changes``.
+
+    Nothing where that is little, nor of a tenant that is derived as a whole: there a rule has a word on most messages.
+    """
+    if scope.queues is None:
+        return Kept(scope)
+    versions, messages = {}, 0
+    for row in queues.where(scope.inside).collect():
+        queue = tuple(row[name] for name in QUEUE)
+        if queue in scope.queues:
+            versions[queue] = row["source_version"]
+            messages += row["messages"]
+    if messages < LEAST:
+        return Kept(scope)
+    since = changes.where(scope.inside).where(F.col("source_version") > min(versions.values()))
+    told = since.select(*QUEUE, "source_version", F.explode("days").alias("day"))
+    newest = told.groupBy(*QUEUE, "day").agg(F.max("source_version").alias("source_version"))
+    changed = defaultdict(set)
+    for *queue, day, version in newest.select(*QUEUE, "day", "source_version").collect():
+        if version > versions.get(tuple(queue), version):
+            for near in beside([day]):
+                changed[near].add(tuple(queue))
+    return Kept(scope, frozenset(versions), {day: frozenset(of) for day, of in changed.items()})
+
+
+def to_keep(kept: Kept, facts: SilverFacts, version: int) -> dict[Table, DataFrame]:
+    """The rows of ``control.judged_messages``, ``control.counted_messages`` and ``control.kept_queues`` by which the
+    next runs can go, of ``facts`` that were :func:`~deadletter.gold.uneventful.split`; ``version`` is that of bronze
+    which silver holds."""
+    state, counted = (frame.where(DATED) for frame in (facts.state, facts.uneventful))
+    each = state.select(*QUEUE, F.lit(1).cast("bigint").alias("messages")).unionByName(
+        counted.select(*QUEUE, "messages")
+    )
+    queues = each.groupBy(*QUEUE).agg(F.sum("messages").alias("messages"))
+    return {
+        tables.JUDGED_MESSAGES: state.where(kept.written),
+        tables.COUNTED_MESSAGES: counted.where(kept.written),
+        tables.KEPT_QUEUES: queues.withColumn("source_version", F.lit(version).cast("bigint")),
+    }

@@ -1,0 +1,118 @@
+"""What is kept of the messages of earlier days: with it a run derives what it would of all that silver has."""
+
+import json
+import random
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import functions as F
+
+from deadletter import session, steps, tables
+from deadletter.gold import healthy, kept
+from deadletter.lake import Lake
+from deadletter.replay import gold_as_of
+from deadletter.rules.zaqar_store import DOCUMENT
+from tests.models import zaqar
+from tests.models.clock import SECOND, START
+from tests.pipelines.comparing import COMPARED, assert_same_rows
+from tests.pipelines.conftest import quiet
+from tests.properties.arriving import write
+
+PROJECTS, DAYS = 6, 5
+DAY = 3 * 86400 * SECOND
+"""From one day with events to the next: a day beside one that changed is read, too."""
+LATE = 0.03
+SAMPLE = 5
+MANY, FEW = 100, 100_000
+"""Rows up to which a run holds what it looks at, and keeps nothing new."""
+LIMITED = "limited"
+"""A project of which nothing is known for days but that its messages are claimed once and deleted."""
+
+
+def played(project):
+    """The lines of each day of a project's queues: most messages are settled after their only claim, some are claimed
+    until they are moved, and what is left of a day is claimed on the next."""
+    chance, days = random.Random(project), []
+    store = zaqar.Store("document", f"project-{project}", chance)
+    store.put(START - 2, "q-dlq")
+    store.put(START - 1, "q", _max_claim_count=chance.choice((2, 3)), _dead_letter_queue="q-dlq")
+    for day in range(DAYS):
+        now = START + day * DAY
+        for _ in range(9):
+            now += chance.randint(70, 90) * SECOND
+            store.post(now, "q", [(10 * 86400, None)] * chance.randint(1, 6))
+            claim = store.claim(now + SECOND, "q", chance.randint(2, 7), 60, 60)
+            for place, message in enumerate(claim.taken if claim else ()):
+                if chance.random() < 0.8:
+                    store.delete(now + (2 + place) * SECOND, message, "q", claim)
+        again = store.claim(now + 20 * SECOND, "q-dlq", 1, 60, 60)
+        if again:
+            store.delete(now + 21 * SECOND, again.taken[0], "q-dlq", again)
+        days.append([json.dumps(event) for event in store.events])
+        store.events.clear()
+    return days
+
+
+def limited():
+    """Messages of one day that are claimed and deleted; and, last, that their queue has a limit of one claim."""
+    store = zaqar.Store("document", LIMITED, random.Random(LIMITED))
+    store.post(START, "q", [(3600, None)] * 8)
+    held = store.claim(START + SECOND, "q", 8, 60, 60)
+    for number, message in enumerate(held.taken):
+        store.delete(START + (2 + number) * SECOND, message, "q", held)
+    store.put(START + 20 * SECOND, "q", _max_claim_count=1, _dead_letter_queue="q-dlq")
+    return [json.dumps(event) for event in store.events]
+
+
+def batches():
+    """The first days, then day by day; a few of each day's lines come with a later batch, and so does a limit."""
+    chance, made = random.Random(7), [[] for _ in range(DAYS - 1)]
+    for project in range(PROJECTS):
+        for day, lines in enumerate(played(project)):
+            first = max(0, day - 1)
+            for line in lines:
+                made[chance.randrange(first, len(made)) if chance.random() < LATE else first].append(line)
+    *deleted, limit = limited()
+    made[1] += deleted
+    return [*made, [limit]]
+
+
+@pytest.fixture(scope="module")
+def lakes(spark, tmp_path_factory):
+    """The lake of one run over all batches; that of a run for each, which after the first goes back in time and with
+    the third keeps nothing new; up to which version the latter kept messages after each run, and what it told."""
+    folder, told, found = tmp_path_factory.mktemp("kept"), [], []
+    once, each = (Lake(spark, str(folder / name)) for name in ("once", "each"))
+
+    def run(lake, most, **options):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kept, "LEAST", 1)
+            patch.setattr(healthy, "SAMPLES", (SAMPLE,))
+            patch.setitem(session.TINY, session.HELD_ROWS, str(most))
+            steps.run(lake, str(folder / "landing"), habits=DOCUMENT, **options)
+        found.append({row["source_version"] for row in lake.read(tables.KEPT_QUEUES).collect()})
+
+    for number, (lines, most) in enumerate(zip(batches(), (MANY, MANY, FEW, MANY, MANY), strict=True)):
+        write(folder / "landing", f"{number}.jsonl.gz", {"zaqar": lines})
+        run(each, most, tell=told.append)
+        if number == 0:
+            run(each, most, as_of=gold_as_of(each) - timedelta(days=2), tell=told.append)
+    run(once, FEW, tell=quiet)
+    return once, each, found, told
+
+
+@pytest.mark.parametrize("table", COMPARED, ids=lambda table: table.full_name)
+def test_the_same_tables_as_of_all_that_silver_has(lakes, table):
+    assert_same_rows(*[lake.read(table) for lake in lakes[:2]])
+
+
+def test_messages_were_kept(lakes):
+    """Not anew where few were looked at; and no longer where a run went back in time."""
+    assert lakes[2][:-1] == [{1}, set(), {2}, {2}, {2, 4}, {2, 4}]
+    kept_now = lakes[1].read(tables.COUNTED_MESSAGES).agg(F.sum("messages"), F.count_distinct("created_day")).first()
+    assert kept_now[0] > 300
+    assert kept_now[1] == DAYS
+
+
+def test_a_rule_has_a_word_on_messages_that_were_counted(lakes):
+    assert [text for text in lakes[3] if "messages that were counted" in text]
