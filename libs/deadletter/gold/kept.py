@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
+from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,9 +20,10 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.scope import EVERYTHING, Scope
+from deadletter.rules.policy import targets
 from deadletter.silver.days import beside, sql_days
 from deadletter.sqltext import MOST, Queue, of_queues
-from deadletter.tables import QUEUE, Table
+from deadletter.tables import EVERY, QUEUE, Table
 
 LEAST = 50_000
 """To look at fewer messages costs less than to read what is kept of them."""
@@ -114,11 +115,15 @@ def kept_in(scope: Scope, queues: DataFrame, changes: DataFrame) -> Kept:
 def to_keep(kept: Kept, facts: SilverFacts, version: int) -> dict[Table, DataFrame]:
     """The rows of ``control.judged_messages``, ``control.counted_messages`` and ``control.kept_queues`` by which the
     next runs can go, of ``facts`` that were :func:`~deadletter.gold.uneventful.split`; ``version`` is that of bronze
-    which silver holds."""
+    which silver holds. Queues are kept that have no message: to find that out again is to look through all of silver.
+    """
     state, counted = (frame.where(DATED) for frame in (facts.state, facts.uneventful))
-    each = state.select(*QUEUE, F.lit(1).cast("bigint").alias("messages")).unionByName(
-        counted.select(*QUEUE, "messages")
-    )
+    policies = facts.policies.where("system = 'zaqar'")
+    named = policies.select(*QUEUE[:2], F.explode(targets(F.col("policies"))).alias("queue"))
+    none, one = (F.lit(number).cast("bigint").alias("messages") for number in (0, 1))
+    frames = [state.select(*QUEUE, one), counted.select(*QUEUE, "messages")]
+    frames += [frame.select(*QUEUE, none) for frame in (policies, named)]
+    each = reduce(DataFrame.unionByName, frames).where(kept.scope.inside).where(f"queue != '{EVERY}'")
     queues = each.groupBy(*QUEUE).agg(F.sum("messages").alias("messages"))
     return {
         tables.JUDGED_MESSAGES: state.where(kept.written),
