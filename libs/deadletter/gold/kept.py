@@ -25,10 +25,13 @@ from deadletter.silver.days import beside, sql_days
 from deadletter.sqltext import MOST, Queue, of_queues
 from deadletter.tables import EVERY, QUEUE, Table
 
-LEAST = 50_000
+LEAST = 1_000_000
 """To look at fewer messages costs less than to read what is kept of them."""
+AGAIN = 250_000
+"""To look at fewer messages once more with each run costs less than to keep them anew."""
 DATED = "system = 'zaqar' AND created_day IS NOT NULL"
-"""The messages that can be kept: others are no day's."""
+"""The messages that can be kept: other brokers' days can change, see :mod:`deadletter.silver.days`."""
+NEVER = -1
 
 
 class KeptTooLittle(Exception):
@@ -37,15 +40,17 @@ class KeptTooLittle(Exception):
 
 @dataclass(frozen=True)
 class Kept:
-    """Of the queues in ``scope`` those that are kept, and on which days messages of which of them ``changed`` since."""
+    """Of the queues in ``scope`` those that are kept, and on which days messages ``changed`` since: of which of them,
+    and of which of Zaqar's ``others``, all of whose days are told."""
 
     scope: Scope = EVERYTHING
     queues: frozenset[Queue] = frozenset()
+    others: frozenset[Queue] = frozenset()
     changed: Mapping[date, frozenset[Queue]] = field(default_factory=dict)
 
     @cached_property
     def anew(self) -> str:
-        """The messages of kept queues that are read of silver nevertheless, as a SQL predicate; those of no day aside.
+        """The messages that are read of silver nevertheless, as a SQL predicate; those of no day aside.
 
         >>> a, b = ("zaqar", "p", "a"), ("zaqar", "p", "b")
         >>> days = {date(2026, 11, 19): {a}, date(2026, 11, 20): {a}, date(2026, 11, 21): {a, b}}
@@ -70,63 +75,76 @@ class Kept:
 
     @property
     def written(self) -> str:
-        """The rows that a run puts in the place of what is kept: of messages that it read of silver."""
+        """The rows that a run puts in the place of what is kept: of messages that it read of silver. Those of a tenant
+        that is derived as a whole are left out: a rule has a word on most of them."""
         if self.scope == EVERYTHING:
             return "true"
-        return f"({of_queues(self.scope.queues - self.queues)}) OR {self.anew}"
+        return f"({of_queues(named(self.scope) - self.queues)}) OR {self.anew}"
 
     def unread(self, state: DataFrame) -> DataFrame:
         """The rows of ``silver.message_state`` in the scope that are not kept."""
         if not self.queues:
             return state
+        dated = self.queues | self.others
         # days alone let Delta skip files
-        near = state.where(f"created_day IS NULL OR {sql_days(self.changed)}").where(of_queues(self.queues))
+        near = state.where(f"created_day IS NULL OR {sql_days(self.changed)}").where(of_queues(dated))
         found = near.where(f"created_day IS NULL OR {self.anew}")
-        others = self.scope.queues - self.queues
-        return found.unionByName(state.where(of_queues(others))) if others else found
+        undated = self.scope.queues - dated
+        return found.unionByName(state.where(of_queues(undated))) if undated else found
+
+
+def named(scope: Scope) -> frozenset[Queue]:
+    """Zaqar's queues in a scope that names its queues, without tenants as a whole."""
+    return frozenset(queue for queue in scope.queues if queue[0] == "zaqar" and queue[2] != EVERY)
 
 
 def kept_in(scope: Scope, queues: DataFrame, changes: DataFrame) -> Kept:
     """What is kept of the queues in ``scope``, by rows of ``control.kept_queues`` and ``control.queue_changes``.
 
-    Nothing where that is little, nor of a tenant that is derived as a whole: there a rule has a word on most messages.
+    Nothing where that is little.
     """
     if scope.queues is None:
         return Kept(scope)
-    versions, messages = {}, 0
-    for row in queues.where(scope.inside).collect():
-        queue = tuple(row[name] for name in QUEUE)
-        if queue in scope.queues:
-            versions[queue] = row["source_version"]
-            messages += row["messages"]
-    if messages < LEAST:
+    rows = queues.where(of_queues(named(scope))).collect()
+    if sum(row["messages"] for row in rows) < LEAST:
         return Kept(scope)
-    since = changes.where(scope.inside).where(F.col("source_version") > min(versions.values()))
-    told = since.select(*QUEUE, "source_version", F.explode("days").alias("day"))
-    newest = told.groupBy(*QUEUE, "day").agg(F.max("source_version").alias("source_version"))
+    kept = frozenset(tuple(row[name] for name in QUEUE) for row in rows)
+    others = named(scope) - kept
+    versions = queues.select(*QUEUE, F.col("source_version").alias("kept_version"))
+    told = changes.where(of_queues(kept | others)).join(F.broadcast(versions), list(QUEUE), "left")
+    since = told.where(F.col("source_version") > F.coalesce("kept_version", F.lit(NEVER)))
     changed = defaultdict(set)
-    for *queue, day, version in newest.select(*QUEUE, "day", "source_version").collect():
-        if version > versions.get(tuple(queue), version):
-            for near in beside([day]):
-                changed[near].add(tuple(queue))
-    return Kept(scope, frozenset(versions), {day: frozenset(of) for day, of in changed.items()})
+    for *queue, day in since.select(*QUEUE, F.explode("days").alias("day")).distinct().collect():
+        for near in beside([day]):
+            changed[near].add(tuple(queue))
+    return Kept(scope, kept, others, {day: frozenset(of) for day, of in changed.items()})
 
 
 def to_keep(kept: Kept, facts: SilverFacts, version: int) -> dict[Table, DataFrame]:
     """The rows of ``control.judged_messages``, ``control.counted_messages`` and ``control.kept_queues`` by which the
     next runs can go, of ``facts`` that were :func:`~deadletter.gold.uneventful.split`; ``version`` is that of bronze
-    which silver holds. Queues are kept that have no message: to find that out again is to look through all of silver.
+    which silver holds. None where few messages were read of silver, or there are few.
     """
     state, counted = (frame.where(DATED) for frame in (facts.state, facts.uneventful))
+    new = state.where(kept.written), counted.where(kept.written)
+    if _messages(*new) < AGAIN or _messages(state, counted) < LEAST:
+        return {}
+    # also those that have no message: to find that out again is to look for them
     policies = facts.policies.where("system = 'zaqar'")
-    named = policies.select(*QUEUE[:2], F.explode(targets(F.col("policies"))).alias("queue"))
+    targeted = policies.select(*QUEUE[:2], F.explode(targets(F.col("policies"))).alias("queue"))
+    without = [frame.select(*QUEUE).where("system = 'zaqar'") for frame in (facts.state, facts.claims, facts.attempts)]
+    without += [policies.select(*QUEUE), targeted.select(*QUEUE)]
     none, one = (F.lit(number).cast("bigint").alias("messages") for number in (0, 1))
     frames = [state.select(*QUEUE, one), counted.select(*QUEUE, "messages")]
-    frames += [frame.select(*QUEUE, none) for frame in (policies, named)]
-    each = reduce(DataFrame.unionByName, frames).where(kept.scope.inside).where(f"queue != '{EVERY}'")
-    queues = each.groupBy(*QUEUE).agg(F.sum("messages").alias("messages"))
+    each = reduce(DataFrame.unionByName, frames + [frame.distinct().select(*QUEUE, none) for frame in without])
+    here = "true" if kept.scope == EVERYTHING else of_queues(named(kept.scope))
+    queues = each.where(f"({here}) AND queue != '{EVERY}'").groupBy(*QUEUE).agg(F.sum("messages").alias("messages"))
     return {
-        tables.JUDGED_MESSAGES: state.where(kept.written),
-        tables.COUNTED_MESSAGES: counted.where(kept.written),
+        tables.JUDGED_MESSAGES: new[0],
+        tables.COUNTED_MESSAGES: new[1],
         tables.KEPT_QUEUES: queues.withColumn("source_version", F.lit(version).cast("bigint")),
     }
+
+
+def _messages(state: DataFrame, counted: DataFrame) -> int:
+    return state.count() + (counted.agg(F.sum("messages")).first()[0] or 0)

@@ -38,16 +38,16 @@ def split(
     """
     staged = each(facts, stage, ("policies", "claims", "attempts"))
     ruled_queues = stage(ruled(staged.policies))
-    if kept is not None and not _marked(kept, ruled_queues, "true").where("NOT uneventful").isEmpty():
+    if kept is not None and not _with_free(kept, ruled_queues).where("NOT free").isEmpty():
         raise KeptTooLittle("a rule has a word on messages that were counted")
-    # held where they are few: to find them costs more than they do
+    # held where they are few, which to find costs more than they do: many are what they were
     marked = held_if_few(found := _marked(facts.state, ruled_queues))
     uneventful = marked.where("uneventful")
     state = marked.where("NOT uneventful").select(*facts.state.columns)
     apart = {"state": state if judged is None else state.unionByName(judged), "uneventful": counted(uneventful)}
     counts = each(replace(staged, **apart), stage, tuple(apart))
     first = first_of_many(with_its_post(uneventful), counts.uneventful, sample, stage)
-    every = counts.uneventful if kept is None else counts.uneventful.unionByName(kept)
+    every = counts.uneventful if kept is None else stage(counts.uneventful.unionByName(kept))
     return replace(counts, uneventful=every, sample=first, looked_at_many=marked is found)
 
 
@@ -86,14 +86,18 @@ def ruled(policies: DataFrame) -> DataFrame:
     return reduce(DataFrame.unionByName, found).distinct()
 
 
-def _marked(state: DataFrame, ruled_queues: DataFrame, else_: str = UNEVENTFUL) -> DataFrame:
-    """The rows of ``silver.message_state`` with ``uneventful``: whether no rule has a word on them; in a queue where
-    none has a word on each message it is as ``else_`` says."""
+def _marked(state: DataFrame, ruled_queues: DataFrame) -> DataFrame:
+    """The rows of ``silver.message_state`` with ``uneventful``: whether no rule has a word on them."""
+    uneventful = F.coalesce(F.expr(UNEVENTFUL) & F.col("free"), F.lit(False))
+    return _with_free(state, ruled_queues).withColumn("uneventful", uneventful)
+
+
+def _with_free(messages: DataFrame, ruled_queues: DataFrame) -> DataFrame:
+    """The messages with ``free``: whether they are in no queue where a rule has a word on each."""
     here = ruled_queues.where("queue IS NOT NULL").withColumn("ruled", F.lit(True))
     everywhere = ruled_queues.where("queue IS NULL").select("tenant", F.lit(True).alias("whole"))
-    marked = state.join(F.broadcast(here), _QUEUE, "left").join(F.broadcast(everywhere), "tenant", "left")
-    free = F.coalesce("ruled", "whole").isNull()
-    return marked.withColumn("uneventful", F.coalesce(F.expr(else_) & free, F.lit(False)))
+    both = messages.join(F.broadcast(here), _QUEUE, "left").join(F.broadcast(everywhere), "tenant", "left")
+    return both.withColumn("free", F.coalesce("ruled", "whole").isNull())
 
 
 def counted(uneventful: DataFrame) -> DataFrame:

@@ -61,8 +61,10 @@ def with_known_days(batch: DataFrame, days: Days, state: DataFrame, stage: Stage
         if wanted.isEmpty():
             break
     of_messages = reduce(DataFrame.unionByName, found)
-    dated = batch.join(of_messages, list(MESSAGE_KEY), "left")
     more = {row["known_day"] for row in of_messages.select("known_day").distinct().collect()}
+    if not more:
+        return batch, days
+    dated = batch.join(of_messages, list(MESSAGE_KEY), "left")
     filled = dated.withColumn("created_day", F.coalesce("created_day", "known_day")).select(*batch.columns)
     return stage(filled), days._replace(told=days.told | more)
 

@@ -207,16 +207,17 @@ def _facts(run: Derivation) -> SilverFacts:
     facts = facts_at(lake, run.as_of, run.scope, run.later)
     if not kept.queues:
         return split(facts, run.sample, lake.stage)
-    judged = lake.read(tables.JUDGED_MESSAGES).where(kept.still)
-    counted = held_if_few(lake.read(tables.COUNTED_MESSAGES).where(kept.still))
-    return split(replace(facts, state=kept.unread(facts.state)), run.sample, lake.stage, judged, counted)
+    judged, counted = (lake.read(table).where(kept.still) for table in OF_MESSAGES)
+    stage = partial(lake.stage, rows=Rows.OF_LAKE)
+    return split(replace(facts, state=kept.unread(facts.state)), run.sample, stage, judged, counted)
 
 
 def _kept(run: Derivation, facts: SilverFacts) -> dict[Table, DataFrame]:
     """What the next runs can go by, where there is much that they need not read; none of what does not hold now."""
-    if run.later or (run.scope == EVERYTHING and not facts.looked_at_many):
-        return {tables.KEPT_QUEUES: run.lake.read(tables.KEPT_QUEUES).limit(0)}
-    return to_keep(run.kept, facts, run.version) if facts.looked_at_many else {}
+    made = to_keep(run.kept, facts, run.version) if facts.looked_at_many and not run.later else {}
+    if made or not (run.later or run.scope == EVERYTHING):
+        return made
+    return {tables.KEPT_QUEUES: run.lake.read(tables.KEPT_QUEUES).limit(0)}
 
 
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
