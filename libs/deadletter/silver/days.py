@@ -1,14 +1,14 @@
 """The days on which a batch's messages were created: a merge that knows them reads no other day of silver.
 
-Only Zaqar's are known: its server never gives an id twice. A RabbitMQ message's time and id are its publisher's, who
-can send the same id again with another time, and a Pulsar broker set up anew begins with the same ids again.
+Only Zaqar's are known: its server never gives an id twice, and tells a message's age from its post, as far as the
+stores go whose habits are known. A RabbitMQ message's time and id are its publisher's, who can send the same id again
+with another time, and a Pulsar broker set up anew begins with the same ids again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date, timedelta
-from functools import reduce
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -53,14 +53,14 @@ def with_known_days(batch: DataFrame, days: Days, state: DataFrame, stage: Stage
     wanted = stage(batch.where(f"{ZAQAR} AND created_day IS NULL").select(*MESSAGE_KEY))
     known = state.where(of_queues(days.untold) if len(days.untold) <= MOST else ZAQAR)
     near = sql_days(beside(days.told))
-    found = []
-    for where in (near, f"created_day IS NOT NULL AND NOT ({near})"):
+
+    def found(where: str) -> DataFrame:
         there = known.where(where).select(*MESSAGE_KEY, F.col("created_day").alias("known_day"))
-        found.append(stage(there.join(wanted, list(MESSAGE_KEY), "left_semi")))
-        wanted = stage(wanted.join(found[-1], list(MESSAGE_KEY), "left_anti"))
-        if wanted.isEmpty():
-            break
-    of_messages = reduce(DataFrame.unionByName, found)
+        return stage(there.join(wanted, list(MESSAGE_KEY), "left_semi"))
+
+    of_messages = found(near)
+    if of_messages.count() < wanted.count():
+        of_messages = of_messages.unionByName(found(f"created_day IS NOT NULL AND NOT ({near})"))
     more = {row["known_day"] for row in of_messages.select("known_day").distinct().collect()}
     if not more:
         return batch, days
