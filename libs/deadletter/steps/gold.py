@@ -195,8 +195,10 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
     if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
         raise ReachesFurther("a dead letter went where none went before")
-    patterns, queues = together([partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths)])
-    derived = patterns | queues | _kept(run, facts)
+    patterns, queues, kept = together(
+        [partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths), partial(_kept, run, facts)]
+    )
+    derived = patterns | queues | kept
     _judge(run, gate, facts, derived)
     _write(run, derived)
 
