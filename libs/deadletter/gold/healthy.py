@@ -50,9 +50,9 @@ def sampled(
     if facts.sample is not None:
         delivered = delivered.unionByName(facts.sample)
     if still is not None:  # their facts are known, so nobody asks for the time of the post
-        place = {"time": F.lit(None).cast("timestamp"), "event_id": "payload_event_id", "position": "payload_position"}
-        post = F.struct(*[(F.col(it) if isinstance(it, str) else it).alias(name) for name, it in place.items()])
-        delivered = delivered.unionByName(still.select(*_MESSAGE, "created_day", post.alias("post")))
+        told = F.col("payload_event_id").alias("event_id"), F.col("payload_position").alias("position")
+        post = F.struct(F.lit(None).cast("timestamp").alias("time"), *told).alias("post")
+        delivered = delivered.unionByName(still.select(*_MESSAGE, "created_day", post))
         delivered = delivered.dropDuplicates(list(_MESSAGE))
     chosen = first_of_each(delivered.join(_lies_dead(dead), list(_MESSAGE), "left_anti"), sample)
     chosen = placed(chosen, F.col("post")).select(*_PLACED, "created_day", "payload_day")

@@ -21,7 +21,7 @@ from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.rules.policy import targets
-from deadletter.silver.days import beside, sql_days
+from deadletter.silver.days import ZAQAR, beside, sql_days
 from deadletter.sqltext import MOST, Queue, of_queues
 from deadletter.tables import EVERY, QUEUE, Table
 
@@ -29,7 +29,7 @@ LEAST = 1_000_000
 """To look at fewer messages costs less than to read what is kept of them."""
 AGAIN = 250_000
 """To look at fewer messages once more with each run costs less than to keep them anew."""
-DATED = "system = 'zaqar' AND created_day IS NOT NULL"
+DATED = f"{ZAQAR} AND created_day IS NOT NULL"
 """The messages that can be kept: other brokers' days can change, see :mod:`deadletter.silver.days`."""
 NEVER = -1
 
@@ -130,9 +130,9 @@ def to_keep(kept: Kept, facts: SilverFacts, version: int) -> dict[Table, DataFra
     if _messages(*new) < AGAIN or _messages(state, counted) < LEAST:
         return {}
     # also those that have no message: to find that out again is to look for them
-    policies = facts.policies.where("system = 'zaqar'")
+    policies = facts.policies.where(ZAQAR)
     targeted = policies.select(*QUEUE[:2], F.explode(targets(F.col("policies"))).alias("queue"))
-    without = [frame.select(*QUEUE).where("system = 'zaqar'") for frame in (facts.state, facts.claims, facts.attempts)]
+    without = [frame.select(*QUEUE).where(ZAQAR) for frame in (facts.state, facts.claims, facts.attempts)]
     without += [policies.select(*QUEUE), targeted.select(*QUEUE)]
     none, one = (F.lit(number).cast("bigint").alias("messages") for number in (0, 1))
     frames = [state.select(*QUEUE, one), counted.select(*QUEUE, "messages")]

@@ -80,11 +80,6 @@ class Derivation:
         """The rows of these queues as they are before this run writes them, where they still hold."""
         return self.lake.read(table).where(self.scope.inside) if self.goes_on else None
 
-    @property
-    def still_healthy(self) -> DataFrame | None:
-        """The sample of the messages that are not read of silver; ``None`` where all are."""
-        return self.lake.read(tables.HEALTHY_SAMPLE).where(self.kept.still) if self.kept.queues else None
-
     def with_others(self, rows: DataFrame, table: Table) -> DataFrame:
         """The derived rows of a table together with those of the queues that stay as they are."""
         if self.scope == EVERYTHING:
@@ -314,9 +309,10 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
 
 def _sample(run: Derivation, facts: SilverFacts, known: DataFrame) -> DataFrame:
     """The healthy messages whose payloads are looked at, see :func:`deadletter.gold.healthy.sampled`."""
-    former = run.former(tables.HEALTHY_SAMPLE)
-    chosen = run.lake.stage(sampled(facts, known, run.sample, former, run.still_healthy))
-    if run.kept.queues and not reaches(chosen, former.where(of_queues(run.kept.queues)), run.sample):
+    former, kept = run.former(tables.HEALTHY_SAMPLE), run.kept
+    still = former.where(kept.still) if kept.queues else None
+    chosen = run.lake.stage(sampled(facts, known, run.sample, former, still))
+    if kept.queues and not reaches(chosen, former.where(of_queues(kept.queues)), run.sample):
         raise KeptTooLittle("healthy messages are missing among those that were kept")
     return chosen
 
