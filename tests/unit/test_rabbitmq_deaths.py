@@ -57,7 +57,12 @@ def to(queue, ttl=None, limit=None, exchange=""):
         f'{{<<"x-dead-letter-routing-key">>,longstr,<<"{queue}">>}}',
     )
     ends = [f'{{<<"x-message-ttl">>,signedint,{ttl}}}'] if ttl else []
-    return *told, *ends, *([f'{{<<"x-delivery-limit">>,signedint,{limit}}}'] if limit else [])
+    return *told, *ends, *([limited(limit)] if limit else [])
+
+
+def limited(limit):
+    """An argument of a queue: its delivery limit."""
+    return f'{{<<"x-delivery-limit">>,signedint,{limit}}}'
 
 
 def entry(queue, seconds, reason="rejected", count=1):
@@ -302,6 +307,74 @@ def test_a_delay_queue_makes_no_dead_letter_queue_of_a_work_queue(at_risk):
     """Its messages are at risk."""
     (row,) = [row for row in at_risk(DELAYED) if row["message_id"] == "r1"]
     assert (row["claim_count"], row["deliveries_left"]) == (3, 0)
+
+
+EXCHANGE_ALONE = '{<<"x-dead-letter-exchange">>,longstr,<<"dlx">>}'
+BY_EXCHANGE = at(0, queue_created(EXCHANGE_ALONE, limited(2))), posted(1, "orders", "other")
+DELAYED_BY_EXCHANGE = story(
+    *BY_EXCHANGE,
+    at(0, queue_created(*to("orders", ttl=5000), name="delay")),
+    *(
+        posted(1, "delay"),
+        read(7, "orders", entry("delay", 6, "expired")),
+        read(8, "orders", **{"x-delivery-count": 2}),
+    ),
+)
+
+
+def test_a_work_queue_may_send_by_its_messages_own_keys(died, at_risk):
+    """As to an exchange that sends to whatever is bound to it."""
+    assert not died(DELAYED_BY_EXCHANGE)
+    (row,) = [row for row in at_risk(DELAYED_BY_EXCHANGE) if (row["queue"], row["message_id"]) == ("orders", "r1")]
+    assert (row["claim_count"], row["deliveries_left"]) == (3, 0)
+
+
+PARKED = story(
+    *(
+        *WORK,
+        posted(1, "orders"),
+        read(2, "orders"),
+        read(7, "orders", entry("retry", 6, "expired"), entry("orders", 2)),
+    ),
+    *(posted(8, "parking"), read(9, "parking", entry("retry", 6, "expired"), entry("orders", 2))),
+)
+
+
+def test_what_somebody_posted_with_its_headers_did_not_die_where_it_waited_before(died):
+    """A consumer gave up, or was done, and sent the message on."""
+    assert not died(PARKED)
+
+
+READ_AGAIN = story(read(0, "orders"), read(2, "dlq", ONCE), read(101, "orders"), read(200, "dlq", ONCE))
+
+
+def test_a_dead_letter_that_is_read_again_is_no_other_death(died):
+    """It was posted anew meanwhile."""
+    assert not died(READ_AGAIN)
+
+
+BROKER_AHEAD = story(
+    *(*WORK, read(1, "orders"), read(5, "dlq", entry("orders", 121)), acked(6, "dlq")),
+    read(60, "parking", entry("orders", 121)),
+)
+
+
+def test_a_death_is_told_by_who_reads_of_it_first_whatever_the_brokers_clock_says(died):
+    (row,) = died(BROKER_AHEAD)
+    assert row["dead_letter_queue"] == "dlq"
+    assert [row[name].timestamp() - START.timestamp() for name in ("dead_lettered_at", "removed_at")] == [5, 6]
+
+
+FIRST_BY_LIMIT = entry("dlq", 10, "expired"), entry("orders", 1, "delivery_limit")
+DEAD_FOR_ANOTHER_REASON = story(
+    *(read(0.5, "orders"), read(12, "archive", *FIRST_BY_LIMIT), read(20, "orders", *FIRST_BY_LIMIT)),
+    read(31, "dlq", entry("orders", 30), *FIRST_BY_LIMIT),
+)
+
+
+def test_a_queue_where_a_message_died_after_it_first_died_here_is_not_where_it_came_back_to(died):
+    (row,) = died(DEAD_FOR_ANOTHER_REASON)
+    assert (row["queue"], row["dead_letter_queue"], row["reason"]) == ("orders", "dlq", "rejected")
 
 
 MOVED_ON = [

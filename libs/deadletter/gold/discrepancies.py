@@ -178,10 +178,17 @@ def _moved_early() -> Column:
 
 
 def _delivered_over_limit() -> Column:
-    """A delivery that by the broker's own count comes after more deliveries than the limit then in force."""
+    """A delivery that by the broker's own count comes after more deliveries than the limit then in force.
 
-    def over(delivery: Column) -> Column:
-        return delivery["broker_count"] > policy_at(F.col("policies"), delivery["time"])["max_deliveries"]
+    A quorum queue looks at the limit when a message returns: what had returned before a limit was lowered is delivered
+    once more.
+    """
+
+    def over(delivery: Column, i: Column) -> Column:
+        policies, count = F.col("policies"), delivery["broker_count"]
+        now, before = (policy_at(policies, of["time"]) for of in (delivery, F.get("deliveries", i - 1)))
+        returned_since = (now["queue_type"] != "quorum") | (i == 0) | (count > before["max_deliveries"])
+        return (count > now["max_deliveries"]) & F.coalesce(returned_since, F.lit(False))
 
     delivery = F.get(F.filter("deliveries", over), F.lit(0))
     test = (F.col("system") != "zaqar") & delivery.isNotNull()

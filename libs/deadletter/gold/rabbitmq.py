@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq import SENDS
-from deadletter.rules.rabbitmq_counter import count_at, counter_steps, returned_from, since_return
+from deadletter.rules.rabbitmq_counter import count_at, counter_steps, first_told, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
@@ -95,21 +95,32 @@ def _not_waiting(found: DataFrame, policies: DataFrame) -> DataFrame:
 
 def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
     """The :func:`deaths` without what was delayed: it lay in a queue from which nothing was ever delivered until its
-    TTL was over, and went to a work queue."""
-    queues = facts.state.where("system = 'rabbitmq'").groupBy("tenant", "queue")
-    delivering = queues.agg(F.bool_or(F.size("deliveries") > 0).alias("delivers"))
-    work = work_queues(facts).select("tenant", F.col("queue").alias("dead_letter_queue"), F.lit(True).alias("works"))
-    marked = found.join(delivering, ["tenant", "queue"], "left").join(work, ["tenant", "dead_letter_queue"], "left")
-    passed = F.expr(f"works AND NOT delivers AND {_MAY_PASS}")
+    TTL was over, and went to a work queue; or it was read from a queue to which somebody had posted it, before it was
+    delayed or afterwards, with its headers."""
+    state = facts.state.where("system = 'rabbitmq'")
+    delivering = state.groupBy("tenant", "queue").agg(F.bool_or(F.size("deliveries") > 0).alias("delivers"))
+    there = F.col("queue").alias("dead_letter_queue")
+    work = work_queues(facts).select("tenant", there, F.lit(True).alias("works"))
+    posted = state.where("posted IS NOT NULL").select("tenant", there, "message_id", F.lit(True).alias("was_posted"))
+    marked = (
+        found.join(delivering, ["tenant", "queue"], "left")
+        .join(work, ["tenant", "dead_letter_queue"], "left")
+        .join(posted, ["tenant", "dead_letter_queue", "message_id"], "left")
+    )
+    passed = F.expr(f"(works OR was_posted) AND NOT delivers AND {_MAY_PASS}")
     return marked.where(~F.coalesce(passed, F.lit(False))).select(*found.columns)
 
 
 def work_queues(facts: SilverFacts) -> DataFrame:
     """``system, tenant, queue`` of the queues to which messages were posted and that send dead letters on: a dead
     letter queue has hardly both."""
-    exchange, key = SENDS  # what the key names is not always known
-    leads_on = F.exists("policies", lambda p: p[exchange].isNotNull() & (p[key] != ""))
-    named = facts.policies.where(leads_on).select(*QUEUE)
+    exchange, key = SENDS
+
+    def leads_on(policy: Column) -> Column:
+        """By what the queue is bound to an exchange need not be known; the default one needs a queue's name."""
+        return F.coalesce((policy[exchange] != "") | (policy[exchange].isNotNull() & (policy[key] != "")), F.lit(False))
+
+    named = facts.policies.where(F.exists("policies", leads_on)).select(*QUEUE)
     posted = facts.state.where("system = 'rabbitmq' AND posted IS NOT NULL").select(*QUEUE).distinct()
     return posted.join(named, list(QUEUE), "left_semi")
 
@@ -169,7 +180,7 @@ def _implied() -> Column:
 
 def latest_death(deaths: Column, deliveries: Column) -> Column:
     """The latest death that no later delivery from the message's own queue undoes; null where each is undone. Of the
-    events that tell of it the first says where it went: from there somebody may have moved it on.
+    events that tell of it the first says when it was and where it went: from there somebody may have moved it on.
 
     ``x-death`` has one entry a queue and reason: its count grows with each death, its time stays that of the
     first. A delivery from the queue that shows a count says that the message came back from that many deaths.
@@ -186,9 +197,9 @@ def latest_death(deaths: Column, deliveries: Column) -> Column:
         standing,
         lambda d: F.struct(
             d["dead_letter_queue"].isNotNull().alias("newest"),
-            d["time"],
+            first_told(d, deaths)["time"].alias("time"),
             (-F.unix_micros(d["told"])).alias("first"),
-            d.alias("death"),
+            d.withField("time", first_told(d, deaths)["time"]).alias("death"),
         ),
     )
     return F.array_max(ranked)["death"]

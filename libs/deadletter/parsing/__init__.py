@@ -1,4 +1,4 @@
 """Raw events to facts: one module a broker, each from ``bronze.queue_events`` rows to :class:`Facts`."""
 
-PARSER_VERSION = 6
+PARSER_VERSION = 7
 """Raised whenever a parser says something else of the same line, so that silver is made of all events again."""

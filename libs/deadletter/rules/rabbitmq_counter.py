@@ -123,7 +123,21 @@ def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
     count = F.coalesce(death["count"], F.lit(1))
     shown = F.exists(alike, lambda d: (F.coalesce(d["count"], F.lit(1)) >= count) & (d["first"] >= death["first"]))
     anew = (F.size(alike) == 0) | (count <= 1)
-    return shown | ((delivery["time"] > death["told"]) & anew)
+    return shown | ((delivery["time"] > first_told(death, deaths)["told"]) & anew)
+
+
+def first_told(death: Column, deaths: Column) -> Column:
+    """``time`` and ``told`` of the first event that tells of a ``death``: a dead letter shows it whenever it is read.
+
+    ``deaths`` are all that are told of the message: a later one of a kind has a greater count, or another first one.
+    """
+    same = F.filter(
+        deaths,
+        lambda d: (
+            (d["reason"] == death["reason"]) & (d["first"] == death["first"]) & d["count"].eqNullSafe(death["count"])
+        ),
+    )
+    return F.array_min(F.transform(same, lambda d: F.struct(d["told"].alias("told"), d["time"].alias("time"))))
 
 
 def since_return(deliveries: Column, deaths: Column) -> Column:

@@ -23,7 +23,7 @@ from deadletter.replay import dead_letter_links
 from deadletter.rules.zaqar_store import Habits
 from deadletter.sqltext import Queue, of_queues
 from deadletter.staging import held_if_few
-from deadletter.tables import EVERY, QUEUE
+from deadletter.tables import QUEUE
 from deadletter.triage import decisions_version
 
 STALE = -1
@@ -110,7 +110,7 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
         return NOTHING
     read = _dead_letter_queues(seen.changed, links)
     if read:
-        removed, delayed = together([partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)])
+        removed, delayed = together([partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read)])
         turned += removed + delayed
     return affected(seen.changed, links, turned)
 
@@ -122,14 +122,13 @@ def _dead_letter_queues(changed: Sequence[Queue], links: Sequence[Link]) -> froz
     return frozenset(queue for queue in targets.intersection(changed) if queue[0] != "zaqar")
 
 
-def _delayed(lake: Lake, read: frozenset[Queue], links: Sequence[Link]) -> list[Queue]:
-    """The queues of what expired and went to a RabbitMQ work queue among those that were ``read``: it may be found now
-    that it was only delayed, see :func:`deadletter.gold.rabbitmq.deaths`."""
-    leading = {link[:3] for link in links}
-    work = frozenset(queue for queue in read if {queue, (*queue[:2], EVERY)} & leading and queue[0] == "rabbitmq")
-    if not work:
+def _delayed(lake: Lake, read: frozenset[Queue]) -> list[Queue]:
+    """The queues of what expired and went to a RabbitMQ queue among those that were ``read``: it may be found now that
+    it was only delayed, see :func:`deadletter.gold.rabbitmq.deaths`."""
+    there = frozenset(queue for queue in read if queue[0] == "rabbitmq")
+    if not there:
         return []
-    return _queues(lake.read(tables.DEAD_LETTERS).where("reason = 'expired'").where(Scope(work).receives))
+    return _queues(lake.read(tables.DEAD_LETTERS).where("reason = 'expired'").where(Scope(there).receives))
 
 
 def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Queue]:
