@@ -3,15 +3,21 @@
 Each story has a project of its own; all are judged at once.
 """
 
+import json
 from datetime import timedelta
 
 import pytest
+from pyspark.sql import functions as F
 
 from deadletter.gold.at_risk import dead_letter_queues
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
-from deadletter.gold.status import message_status
+from deadletter.gold.status import message_status, with_resets
+from deadletter.rules.zaqar import counted_claims
+from deadletter.rules.zaqar_store import MONGODB
+from tests.pipelines import truth
 from tests.pipelines.broken_events import claim, declare, post, zaqar
+from tests.pipelines.conftest import BUNDLED, lines_of
 from tests.unit.stories import apart, by_story, deaths
 from tests.unit.timed import START, at, grant
 
@@ -19,6 +25,7 @@ JUDGED = 9000
 LIMITED = declare({"_max_claim_count": 1, "_dead_letter_queue": "d"})
 PURGE = zaqar("POST", "/v2/queues/orders/purge", 204)
 NONE_GIVEN = claim(status=204, response=None)
+RELEASED = zaqar("DELETE", "/v2/queues/orders/claims/k1", 204, None)
 
 
 def popped(message, age, claim_id):
@@ -47,6 +54,8 @@ DIFFERENCES = {
     "dead_letter_queue_has_its_own": [LIMITED, with_target("e"), zaqar("PUT", "/v2/queues/e", 201, {})],
 }
 """Events of a project, by the kinds of differences that they show."""
+DEAD_AT_7 = [at(1, LIMITED), at(2, post(1)), grant(5, "k1"), at(6, RELEASED), at(7, NONE_GIVEN)]
+DELETED = zaqar("DELETE", "/v2/queues/d/messages/z1", 204, None)
 DELAYED = declare({"_max_claim_count": 2, "_dead_letter_queue": "d", "_default_message_delay": 600})
 STORIES = {
     "purged": just_now(post(1), PURGE),
@@ -56,6 +65,10 @@ STORIES = {
     "delayed": [at(0, DELAYED), at(1000, claim()), at(5000, claim()), at(JUDGED, NONE_GIVEN)],
     "popped": [post(1), popped("z1", 3, None)],
     "shown": [claim(), at(90, popped("zc", 90, "k1"))],
+    "within a second": [at(1, LIMITED), at(2, post(1)), grant(5, "k1"), at(5, RELEASED), at(6, NONE_GIVEN)],
+    "taken again": [at(1, post(1)), grant(5, "k1"), at(6, RELEASED), grant(6, "k0")],
+    "done in time": [*DEAD_AT_7, at(100, DELETED)],
+    "done too late": [*DEAD_AT_7, at(7000, DELETED)],
     "undone": [at(1, LIMITED), at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))],
 } | {f"project{number}": events for number, events in enumerate(DIFFERENCES.values())}
 
@@ -92,6 +105,41 @@ def test_what_was_purged_did_not_expire(facts, dead):
     rows = queue_health(facts, dead).where("tenant IN ('expired', 'emptied')").collect()
     told = sorted((row["tenant"], row["posted"], row["expired_unseen"]) for row in rows)
     assert told == [("emptied", 1, 0), ("expired", 1, 1)]
+
+
+WITHIN_A_SECOND = "tenant IN ('within a second', 'taken again') AND queue = 'orders' AND message_id = 'z1'"
+
+
+def test_a_clock_of_whole_seconds_tells_what_claims_did_in_their_order(facts, dead):
+    """One is released after it was granted, and before the next one is."""
+    (died,) = dead.where(WITHIN_A_SECOND).collect()
+    assert died["dead_lettered_at"] == START.replace(tzinfo=None) + timedelta(seconds=6)
+    held = by_story(message_status(facts, dead).where(WITHIN_A_SECOND).collect())
+    assert held["taken again"][0]["claimed_until"] == START.replace(tzinfo=None) + timedelta(seconds=66)
+
+
+def test_a_capture_by_a_clock_of_whole_seconds(silver):
+    """Most of its claims are released in the second in which they were granted."""
+    events = map(json.loads, lines_of(BUNDLED / "zaqar" / "orders-a.jsonl.gz"))
+    facts = silver("zaqar", [event | {"captured_at": event["captured_at"][:19] + "Z"} for event in events], JUDGED)
+    found = deaths(facts, "zaqar").select("dead_letter_queue", "message_id", "claim_count").collect()
+    assert {tuple(row[:2]): row[2] for row in found} == truth.zaqar_dead(truth.read("zaqar/orders-a.truth.json"))
+
+
+def test_what_had_expired_is_not_removed(dead):
+    """The server answers 204 to who deletes it all the same."""
+    ends = {row["tenant"]: row for row in dead.where("tenant LIKE 'done %'").collect()}
+    assert ends["done in time"]["removed_at"] == START.replace(tzinfo=None) + timedelta(seconds=100)
+    assert ends["done too late"]["removed_at"] is None and ends["done too late"]["expires_at"] is not None
+
+
+def test_what_mongodb_forgets_by_a_clock_of_whole_seconds(facts):
+    """A claim that is released in the second in which it was granted, and not the one after it."""
+    terms = {"valid_from": START, "kind": "declared", "max_deliveries": 9, "dead_letter_queue": "d"}
+    limited = F.array(F.struct(*[F.lit(value).alias(name) for name, value in terms.items()]))
+    told = with_resets(facts.state.where(WITHIN_A_SECOND).withColumn("policies", limited), facts, MONGODB)
+    counted = counted_claims(F.col("deliveries"), F.col("policies"), F.col("resets"))
+    assert sorted(map(tuple, told.select("tenant", counted).collect())) == [("taken again", 1), ("within a second", 0)]
 
 
 def test_a_store_may_pop_without_a_claim(state):

@@ -324,3 +324,23 @@ def test_what_nobody_saw_posted_does_not_expire(habits, seconds):
     message = message_of(1, seconds[0] * SECOND, claims, came=True, ttl=None)
     (death,) = moves([message], [*claims, attempt_of(last, last * SECOND)], habits)
     assert (death["died"] // SECOND, death["claim_count"], death["expires"]) == (last, 3, NEVER)
+
+
+@pytest.mark.parametrize("habits", STORES.values(), ids=STORES)
+def test_a_clock_of_whole_seconds_tells_who_was_first_by_the_claims(habits):
+    """A claim is released, the next one takes the message and is released, all within one second: it is free."""
+    first, second, last = (attempt_of(n, at * SECOND, granted=1, limit=1) for n, at in ((1, 5), (2, 6), (3, 6)))
+    for claim, end in ((first, 6), (second, 6)):
+        claim["released"] = {"time": end * SECOND}
+    message = message_of(0, 0, [first, second])
+    asked = attempt_of(9, 7 * SECOND, max_deliveries=2)
+    died = [] if habits.counts_anew else [7 * SECOND]
+    assert [row["died"] for row in moves([message], [first, second, asked], habits)] == died
+    held = message_of(0, 0, [first, last | {"claim_id": "b"}])
+    assert moves([held], [first, last, asked], habits) == []
+
+
+def test_mongodb_forgets_a_claim_that_is_released_at_once():
+    claim = attempt_of(1, 5 * SECOND, granted=1, limit=1, released={"time": 5 * SECOND})
+    asked = attempt_of(2, 70 * SECOND, max_deliveries=1)
+    assert moves([message_of(0, 0, [claim])], [claim, asked], MONGODB) == []

@@ -93,13 +93,16 @@ def with_resets(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFra
     """
     if not habits.counts_anew:
         return state.withColumn("resets", F.lit(None).cast("array<timestamp>"))
-    steps = F.concat(F.transform("renewals", lambda r: r["time"]), F.array_compact(F.array("released.time")))
+    ends = F.concat(F.transform("renewals", lambda r: r["time"]), F.array_compact(F.array("released.time")))
+    # what the clock does not tell from its claim came after it
+    behind = F.expr("INTERVAL 1 MICROSECOND")
+    steps = F.transform(ends, lambda end: F.when(end == F.col("claimed.time"), end + behind).otherwise(end))
     claims = facts.claims.where("system = 'zaqar'").select(*QUEUE, "claim_id", steps.alias("steps"))
     granted = F.explode("deliveries").alias("d")
     grants = facts.state.where("system = 'zaqar'").select(*MESSAGE_KEY, "deliveries", granted)
 
     def reaches(step: Column) -> Column:
-        return ~F.exists("deliveries", lambda other: (other["time"] > F.col("d.time")) & (other["time"] <= step))
+        return ~F.exists("deliveries", lambda other: (other["time"] > F.col("d.time")) & (other["time"] < step))
 
     ended = (
         grants.withColumn("claim_id", F.col("d.claim_id"))
@@ -129,14 +132,17 @@ TAKE, RENEW, RELEASE = 0, 1, 2
 
 
 def claim_steps(claimed: Column, renewals: Column, released: Column) -> Column:
-    """What a claim does to its messages: ``struct<time, kind, ttl, grace>``, times and durations in microseconds.
+    """What a claim does to its messages: ``struct<time, started, kind, ttl, grace>``, times and durations in
+    microseconds.
 
-    A release after the claim's end does nothing.
+    A release after the claim's end does nothing. Of what several claims did at one moment, as far as the clock tells,
+    the one that began first did it first.
     """
 
     def step(term: Column, kind: int) -> Column:
         return F.struct(
             F.unix_micros(term["time"]).alias("time"),
+            F.unix_micros(claimed["time"]).alias("started"),
             F.lit(kind).alias("kind"),
             *[(F.lit(0) if kind == RELEASE else term[name] * SECOND).cast("bigint").alias(name) for name in _TERM],
         )
@@ -180,7 +186,7 @@ def lifetime(habits: Habits) -> Column:
     return F.aggregate(F.coalesce("steps", F.array().cast(_STEPS)), start, after)
 
 
-_STEPS = "array<struct<time:bigint,kind:int,ttl:bigint,grace:bigint>>"
+_STEPS = "array<struct<time:bigint,started:bigint,kind:int,ttl:bigint,grace:bigint>>"
 
 
 def _record(ttl: Column, expires: Column, vanishes: Column, held_until: Column) -> Column:

@@ -320,7 +320,8 @@ def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits
 
 def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits: zaqar_store.Habits) -> DataFrame:
     """Add when each message was deleted from its dead letter queue, by whatever way that reaches it: a late deletion
-    from its old queue does where what was moved is not out of reach."""
+    from its old queue does where what was moved is not out of reach. None reaches what had expired, though the server
+    answers as if it did."""
     there = lives.select(
         "tenant",
         F.col("queue").alias("dead_letter_queue"),
@@ -340,8 +341,8 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits
     )
     died = F.timestamp_micros("died")
     ways = ("deleted_there",) if habits.moved_are_out_of_reach else ("deleted", "deleted_there")
-    deletions = [F.when(F.col(name) > died, F.col(name)) for name in ways]
     expires = F.timestamp_micros("expires")
+    deletions = [F.when((F.col(name) > died) & (F.col(name) < expires), F.col(name)) for name in ways]
     emptied = emptied_after(F.col("target_policies"), last_sign(died, F.col("granted_there")), purges=F.lit(False))
     removed = F.least(*deletions, F.when(emptied < expires, emptied), F.timestamp_micros("removed"))
     joins = [

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from deadletter.rules.zaqar_store import Habits, StoredMessage, claim_events
 
@@ -80,13 +81,24 @@ MOVE_OUTPUT = {
 :data:`~deadletter.rules.zaqar_store.NEVER` where nothing tells it. It was ``removed`` by a purge where it lay."""
 
 
+class Step(NamedTuple):
+    """What a claim that ``started`` then did to a message: see :func:`deadletter.rules.zaqar_store.claim_events`."""
+
+    time: int
+    started: int
+    claim_id: str | None
+    kind: str
+    term: dict
+
+
 @dataclass(eq=False)
 class Candidate:
     """A message that may be exhausted, and the state of the replay on it."""
 
     row: dict
     stored: StoredMessage
-    events: list[tuple[int, str, str | None, dict]]
+    events: list[Step]
+    """What its claims did, see :func:`_in_order`."""
     next_event: int = 0
     inherited: int = 0
     """Claims that counted in the queues it was moved from: a move keeps the claim count (document, 4.3)."""
@@ -98,14 +110,10 @@ class Candidate:
     @classmethod
     def of(cls, row: dict, habits: Habits) -> Candidate:
         """Start the replay of one row of :data:`MESSAGE_INPUT`."""
-        events = [
-            (time, kind, claim["claim_id"], step)
-            for claim in row["claims"] or []
-            if claim["claimed"]
-            for time, kind, step in claim_events(claim, habits)
-        ]
+        claims = [claim for claim in row["claims"] or [] if claim["claimed"]]
+        steps = [step for claim in claims for step in _steps(claim, habits)]
         stored = StoredMessage(row["posted"], row["ttl"], row["delay"], habits)
-        return cls(row, stored, sorted(events, key=lambda e: (e[0], e[1], e[2] or "")))
+        return cls(row, stored, _in_order(steps))
 
     @property
     def place(self) -> tuple[str, str]:
@@ -114,13 +122,13 @@ class Candidate:
 
     def advance(self, time: int) -> None:
         """Apply what its claims did before ``time``."""
-        while self.next_event < len(self.events) and self.events[self.next_event][0] < time:
-            at, kind, claim_id, step = self.events[self.next_event]
-            granted = kind == "take"
-            if self.stored.lives(at) or (granted and self.stored.habits.expired_linger):
-                self.stored.apply(at, kind, claim_id, step)
-                if granted and at not in self.row["counted"]:
-                    self.stored.count_anew(at)
+        while self.next_event < len(self.events) and self.events[self.next_event].time < time:
+            step = self.events[self.next_event]
+            granted = step.kind == "take"
+            if self.stored.lives(step.time) or (granted and self.stored.habits.expired_linger):
+                self.stored.apply(*step)
+                if granted and step.time not in self.row["counted"]:
+                    self.stored.count_anew(step.time)
             self.next_event += 1
 
     def counted(self, time: int) -> int:
@@ -180,12 +188,12 @@ class Candidate:
 
     def is_claimed_later(self) -> bool:
         """Whether a claim takes it after what it was last advanced to."""
-        return any(kind == "take" for _, kind, *_ in self.events[self.next_event :])
+        return any(step.kind == "take" for step in self.events[self.next_event :])
 
     def free_from(self) -> int:
         """The time before which a message that is held stays so: its claim or its delay ends then, or an attempt sees
         the next thing that was done to it."""
-        following = (time + 1 for time, *_ in self.events[self.next_event : self.next_event + 1])
+        following = (step.time + 1 for step in self.events[self.next_event : self.next_event + 1])
         return min([self.stored.held_until, *following])
 
 
@@ -414,7 +422,7 @@ def _death(candidate: Candidate, attempt: dict, there: dict[tuple[str, str], dic
     """The death by ``attempt``, and the message as it lies in the dead letter queue, where ``there`` has its row."""
     time, row = attempt["time"], candidate.row
     count = candidate.counted(time)
-    candidate.stored.apply(time, "take", attempt["claim_id"] or attempt["event_id"], attempt)
+    candidate.stored.apply(time, time, attempt["claim_id"] or attempt["event_id"], "take", attempt)
     candidate.stored.move(time, attempt["dead_letter_ttl"])
     for death in candidate.earlier[-1:]:
         death["expires"] = None  # it did not stay there
@@ -446,11 +454,21 @@ def _moved_to(attempt: dict, candidate: Candidate, row: dict | None) -> Candidat
         "released": attempt["released"],
     }
     habits = candidate.stored.habits
-    later = [] if habits.moved_are_out_of_reach else list(claim_events(claim, habits))[1:]
-    events = candidate.events[candidate.next_event :] + [
-        (at, kind, claim["claim_id"], step) for at, kind, step in later
-    ]
+    later = [] if habits.moved_are_out_of_reach else _steps(claim, habits)[1:]
+    events = candidate.events[candidate.next_event :] + later
     none = {"counted": [], "granted": [], "settled": None, "last": 0}
     fate = {name: row[name] for name in none} if row else none
     here = candidate.row | fate | {"queue": attempt["dead_letter_queue"]}
-    return Candidate(here, candidate.stored, sorted(events, key=lambda e: (e[0], e[1], e[2] or "")))
+    return Candidate(here, candidate.stored, _in_order(events))
+
+
+def _steps(claim: dict, habits: Habits) -> list[Step]:
+    """What a claim did to its messages, in order."""
+    started = claim["claimed"]["time"]
+    return [Step(time, started, claim["claim_id"], kind, term) for time, kind, term in claim_events(claim, habits)]
+
+
+def _in_order(steps: Iterable[Step]) -> list[Step]:
+    """The steps of several claims. Not every collector's clock tells moments apart: of what was done at one, the claim
+    that began first did what it did first, as no other could begin before it ended, and each in its own order."""
+    return sorted(steps, key=lambda step: (step.time, step.started, step.claim_id or ""))

@@ -124,10 +124,12 @@ class StoredMessage:
         delayed_until = seconds(self.posted) + self.delay * SECOND
         return delayed_until if self.claim_id is None else max(delayed_until, self.claim_end)
 
-    def apply(self, time: int, kind: str, claim_id: str | None, step: dict) -> None:
-        """Let a claim take, renew or release the message at ``time``."""
+    def apply(self, time: int, started: int, claim_id: str | None, kind: str, step: dict) -> None:
+        """Let a claim that ``started`` then take, renew or release the message at ``time``."""
+        # what the clock does not tell from its claim came after it
+        counted_from = time + 1 if time == started else time
         if kind == "release":
-            self._release(time, claim_id)
+            self._release(time, claim_id, counted_from)
             return
         self.claim_id, self.claim_end = claim_id, seconds(time) + step["ttl"] * SECOND
         saved_at_end = kind == "renew" and self.habits.renewal_saves_at_its_end
@@ -136,17 +138,17 @@ class StoredMessage:
             self.ttl = step["ttl"] + step["grace"]
             self.expires = self.claim_end + step["grace"] * SECOND
         if kind == "renew":
-            self.count_anew(time)
+            self.count_anew(counted_from)
             self._restart(time)
 
-    def _release(self, time: int, claim_id: str | None) -> None:
+    def _release(self, time: int, claim_id: str | None, counted_from: int) -> None:
         if self.habits.lifetime_restarts or self.claim_id == claim_id:
             self.claim_id, self.claim_end = None, seconds(time)
-            self.count_anew(time)
+            self.count_anew(counted_from)
         self._restart(time)
 
     def count_anew(self, time: int) -> None:
-        """Set the claim count to 0 at ``time``, in a store that does so where it does not count."""
+        """Have the claims from ``time`` on count alone, in a store that does so where it does not count."""
         if self.habits.counts_anew:
             self.counted_from = time
 
