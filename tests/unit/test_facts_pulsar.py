@@ -36,12 +36,17 @@ def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_the
     events += [*lives(6, ("b", 0), ("b", 1), ("a", 0), ("a", 1)), *letters(6, 60), *lives(6, ("a", 0))]
     events += [*lives(7, ("c", 1), ("d", 1)), *letters(7, 61, where="alone", REAL_SUBSCRIPTION="c")]
     events += letters(7, 62, where="alone")
+    # one that gave the message back, and one that received it later and was done
+    returned = pulsar("negative_acknowledge", 9, subscription="b")
+    events += [*lives(9, ("a", 0), ("b", 1)), returned, *lives(9, ("b", 2)), returned]
+    events += [*letters(9, 65), *lives(9, ("a", 1), ("a", 2)), pulsar("acknowledge", 9, subscription="a")]
     # a topic that no policy names
     events += [*lives(8, ("a", 1), ("d", 1)), *letters(8, 63, REAL_SUBSCRIPTION="a"), *letters(8, 64, where="other")]
     dead = gold_pulsar.deaths(silver("pulsar", events)).collect()
     told = {(row["message_id"], row["subscription"], row["dead_letter_message_id"]) for row in dead}
     expected = {(1, "a", 50), (2, "a", 52), (3, "a", 54), (3, "b", 55), (4, "a", 56), (4, "b", 57), (5, "a", 58)}
     expected |= {(5, "b", 59), (6, "a", 60), (7, "c", 61), (7, "d", 62), (8, "a", 63), (8, "d", 64)}
+    expected |= {(9, "b", 65)}
     assert told == {(f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected}
     assert len(dead) == len(told)
 

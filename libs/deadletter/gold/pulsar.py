@@ -128,12 +128,12 @@ def _paired(candidates: DataFrame) -> DataFrame:
     """Each letter that names nobody with one of its ``candidates``, as far as there are some.
 
     One that never received the message, or never with a count that is its limit, counts only where all are such: a
-    client may write a letter twice. Of the others those died that received the message most often, and the one that
-    received it last sent the last letter.
+    client may write a letter twice. Of the others those died that gave the message back after they last received it,
+    as far as anybody tells, then those that received it most often; the one that received it last sent the last letter.
     """
     a_message = Window.partitionBy(*_MESSAGE, "dead_letter_queue", "subscription")
     reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())
-    first = (F.desc("reached"), F.desc("received"), F.asc("candidate"))
+    first = (F.desc("reached"), F.desc("received.failed"), F.desc("received"), F.asc("candidate"))
     return (
         candidates.withColumn("reached", reached)
         .withColumns(
@@ -163,8 +163,9 @@ def _default_subscription() -> Column:
 
 
 def _receivers(state: DataFrame) -> DataFrame:
-    """Each message's subscriptions that received it, as ``candidate``, and how often, when last and with what
-    count at most, as ``received``: whoever seeks back to it begins to count anew."""
+    """Each message's subscriptions that received it, as ``candidate``, and how often, when last, with what count at
+    most and whether they ``failed`` then, as ``received``: whoever seeks back to it begins to count anew."""
+    received, failed = (F.try_element_at(told, F.lit(-1))["time"] for told in ("deliveries", "failures"))
     return state.where("size(deliveries) > 0 AND subscription != ''").select(
         "tenant",
         "queue",
@@ -172,7 +173,8 @@ def _receivers(state: DataFrame) -> DataFrame:
         F.col("subscription").alias("candidate"),
         F.struct(
             F.size("deliveries").alias("n"),
-            F.try_element_at("deliveries", F.lit(-1))["time"].alias("time"),
+            received.alias("time"),
             F.array_max(F.col("deliveries")["broker_count"]).alias("broker_count"),
+            F.coalesce(failed >= received, F.lit(False)).alias("failed"),
         ).alias("received"),
     )
