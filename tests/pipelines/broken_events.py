@@ -138,6 +138,10 @@ ZAQAR = {
         text(post(11, captured_at="9999-12-31T23:59:59Z")),
         "quarantine captured_at_in_future",
     ),
+    "two captured_at": (
+        text(post(60)).replace(b'"captured_at"', b'"captured_at": "2026-11-20T20:00:00Z", "captured_at"'),
+        "quarantine captured_at_twice",
+    ),
     "captured_at in year 292278": (
         text(post(12, captured_at="+292278-01-01T00:00:00Z")),
         "quarantine no_captured_at",

@@ -103,6 +103,9 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
     assert decisions(lake) == {("released", "ann", "fixed"): 203}
     assert_same_tables(small_lake, lake, COMPARED)
     assert lake.progress("silver").as_of == small_lake.progress("silver").as_of == lake.progress("gold").as_of
+    write(tmp_path / "landing" / "plusar", "again.jsonl.gz", PULSAR[:50])  # in the wrong folder once more
+    steps.run(lake, str(tmp_path / "landing"), tell=quiet)
+    assert listed(lake) == {("zaqar", "not_json"): 1}
     again = ("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
     done = command.call("quarantine", *again)
     assert "0 of 0 events released" in done.stdout and "out of date" not in done.stderr

@@ -12,7 +12,7 @@ from deadletter.parsing import brokers
 from deadletter.session import tune
 from deadletter.silver import state
 from deadletter.staging import held_if_few
-from tests.unit.timed import START, timed
+from tests.unit.timed import START, timed, with_time
 
 LATER = START + timedelta(days=30)
 
@@ -30,10 +30,9 @@ def parsed(spark):
     """What a broker's parser says of events."""
 
     def parse(system, events):
-        rows = [(str(number), system, json.dumps(event), START, "f", LATER) for number, event in enumerate(events)]
-        columns = "event_id STRING, system STRING, raw STRING, captured_at TIMESTAMP, source_file STRING"
-        columns += ", ingested_at TIMESTAMP"
-        return brokers.parse(frame_of(spark, rows, columns), [system], held_if_few)
+        rows = [(str(number), system, json.dumps(event), "f", LATER) for number, event in enumerate(events)]
+        columns = "event_id STRING, system STRING, raw STRING, source_file STRING, ingested_at TIMESTAMP"
+        return brokers.parse(with_time(frame_of(spark, rows, columns)), [system], held_if_few)
 
     return parse
 

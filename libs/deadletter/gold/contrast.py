@@ -91,7 +91,9 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
     shares = everyone.select(*by, "what", "value", usual)
     places = members.groupBy("pattern_id", *by, "what").agg(F.sum("dead_letters").alias("here"))
     expected = places.join(shares, [*by, "what"]).groupBy("pattern_id", "what", "value")
-    expected = expected.agg(F.sum(F.col("here") * F.col("usual")).alias("expected"))
+    # decimals: a sum of doubles depends on their order, which no run has in common with another
+    share = (F.col("here") * F.col("usual")).cast("decimal(38,12)")
+    expected = expected.agg(F.sum(share).cast("double").alias("expected"))
     total = Window.partitionBy("pattern_id", "what")
     found = members.groupBy("pattern_id", "what", "value").agg(F.sum("dead_letters").alias("dead_letters"))
     judged = (

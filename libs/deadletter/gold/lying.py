@@ -33,9 +33,10 @@ def removals(dead: DataFrame, state: DataFrame) -> DataFrame:
     others = dead.where("system != 'zaqar'").withColumn("origin", F.struct(*MESSAGE_KEY))
     its_id = F.coalesce("dead_letter_message_id", "message_id").alias("message_id")
     letters = lying(others).select(*QUEUE, its_id, "origin", "dead_lettered_at")
-    there = state.where("system = 'rabbitmq' OR (system = 'pulsar' AND subscription != '')").select(
-        *_LETTER, "subscription", F.col("settled.time").alias("acknowledged"), "seen"
-    )
+    # a row without a sign of life is of a message that is only told to have died
+    there = state.where(
+        "seen IS NOT NULL AND (system = 'rabbitmq' OR (system = 'pulsar' AND subscription != ''))"
+    ).select(*_LETTER, "subscription", F.col("settled.time").alias("acknowledged"), "seen")
     acknowledged = F.when(F.col("acknowledged") >= F.col("dead_lettered_at"), F.col("acknowledged"))
     told = letters.join(there, _LETTER).select("origin", "subscription", acknowledged.alias("acknowledged"))
     both = told.unionByName(_awaited(letters, there), allowMissingColumns=True)

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.parsing.envelope import LONG, field_text
+from deadletter.parsing.envelope import LONG, parsed_text
 from deadletter.staging import Stage, as_it_is
 
 PLACE = ("system", "payload_event_id", "payload_position")
@@ -61,6 +61,6 @@ def _of_days(events: DataFrame, wanted: DataFrame) -> DataFrame:
 
 
 def _bodies() -> Column:
-    posted = F.from_json(field_text("request_body"), "struct<messages:array<struct<body:string>>>", LONG)
-    only = F.array(field_text("payload"))
+    posted = F.from_json(parsed_text("request_body"), "struct<messages:array<struct<body:string>>>", LONG)
+    only = F.array(parsed_text("payload"))
     return F.when(F.col("system") == "zaqar", posted["messages"]["body"]).otherwise(only)

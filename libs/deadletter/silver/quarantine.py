@@ -62,11 +62,15 @@ def by_reason(events: DataFrame) -> DataFrame:
     )
 
 
-def best_copies(events: DataFrame, freed: DataFrame) -> DataFrame:
+def best_copies(events: DataFrame, freed: DataFrame, still: DataFrame | None = None) -> DataFrame:
     """Parsed events without the refused copies of those :func:`released` that also came as a usable copy.
 
-    The same line may have come in the wrong folder first and in the right one later: it is usable then.
+    The same line may have come in the wrong folder first and in the right one later: it is usable then. Where
+    ``events`` are not all that ever came, ``still`` is quarantine as it is: what was released and is not there was
+    usable.
     """
     usable, refused = events.where("size(reasons) = 0"), events.where("size(reasons) > 0")
-    excused = usable.join(freed, "event_id", "left_semi")
+    excused = usable.join(freed, "event_id", "left_semi").select("event_id")
+    if still is not None:
+        excused = excused.unionByName(freed.join(still, "event_id", "left_anti"))
     return usable.unionByName(refused.join(excused, "event_id", "left_anti"))

@@ -90,7 +90,7 @@ def merge_events(
 
     ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`. Without it, what is
     refused is merged into quarantine. ``anew``: the events are all that ever came, and silver is to hold nothing else.
-    In both cases a usable copy of an event that people released excuses its other copies.
+    A usable copy of an event that people released excuses its other copies, also those that come later.
     """
     systems = [row["system"] for row in events.select("system").distinct().collect()]
     # of a folder that names no broker there is nothing but what is refused
@@ -100,10 +100,10 @@ def merge_events(
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
     refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events, events)] if some_bad else []
-    if settle or anew:
-        decisions = lake.read(tables.QUARANTINE_DECISIONS)
-        if not decisions.isEmpty():
-            facts = replace(facts, events=best_copies(facts.events, released(decisions)))
+    decisions = lake.read(tables.QUARANTINE_DECISIONS)
+    if not decisions.isEmpty():
+        still = None if settle or anew else lake.read(tables.QUARANTINE)
+        facts = replace(facts, events=best_copies(facts.events, released(decisions), still))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
@@ -178,7 +178,7 @@ def _merge_facts(
     # noted first: what a killed run merged has to be seen by gold, too
     version = lake.version(tables.QUEUE_EVENTS)
     changes = lake.stage(queue_changes(*[good[table] for table in batches], version))
-    lake.append(changes, tables.QUEUE_CHANGES)
+    (lake.replace if anew else lake.append)(changes, tables.QUEUE_CHANGES)
     if anew:
         made = {**good, tables.QUARANTINE: quarantine}
         together(partial(lake.replace, rows, table) for table, rows in made.items())
