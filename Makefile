@@ -1,7 +1,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-BENCH = DEADLETTER_BENCH_PYTHON=$(CURDIR)/.venv-bench/bin/python $(BIN)/python bench/run.py
+BENCH = DEADLETTER_BENCH_PYTHON="$(CURDIR)/.venv-bench/bin/python" $(BIN)/python bench/run.py
 
 # whole runs, which is where Connect could differ; what starts processes of its own says nothing about it. Captures in
 # flight are half of all and are judged by the functions that the run calls: make soak has them, and the rest of these.

@@ -8,6 +8,7 @@ import locale
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -40,6 +41,8 @@ LOCAL = {
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # every source of a merge is staged before, so it is the same each time it is read
     "spark.databricks.delta.merge.materializeSource": "none",
+    # a rule that simplifies what merges count, and walks through every expression of every query for it
+    "spark.databricks.delta.optimize.conditionalIncrementMetric.enabled": "false",
     # Spark makes this folder, where nothing is ever put: one that is there already, not one where the user stands
     "spark.sql.warehouse.dir": tempfile.gettempdir(),
     "spark.ui.enabled": "false",
@@ -192,8 +195,17 @@ def java_options(quick: bool) -> str:
         os.environ.get("DEADLETTER_JAVA_OPTIONS", ""),
     ]
     if STORED_CLASSES.exists():  # a JVM that cannot use them does without; it need not tell
-        options.append(f"-XX:SharedArchiveFile={STORED_CLASSES} -Xlog:disable -Xlog:all=error:stderr")
+        options.append(f"{java_path('SharedArchiveFile', STORED_CLASSES)} -Xlog:disable -Xlog:all=error:stderr")
     return " ".join(filter(None, options))
+
+
+def java_path(option: str, path: Path) -> str:
+    """An option of the JVM that names a path, as Spark takes it: its options are split as a shell does.
+
+    >>> java_path("SharedArchiveFile", Path("/home/ann/my project/classes.jsa"))
+    "'-XX:SharedArchiveFile=/home/ann/my project/classes.jsa'"
+    """
+    return shlex.quote(f"-XX:{option}={path}")
 
 
 def tune(spark: SparkSession, new_bytes: int, lake_bytes: int = 0) -> None:
@@ -245,10 +257,10 @@ def require_java() -> None:
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
     """Send what the JVM prints to a log file, which a failed start names; else it goes when this process ends."""
-    log = Path(tempfile.gettempdir(), f"deadletter-spark-{os.getpid()}.log")
-    saved = os.dup(2)
-    with log.open("ab") as sink:
-        os.dup2(sink.fileno(), 2)
+    sink, name = tempfile.mkstemp(prefix="deadletter-spark-", suffix=".log")
+    log, saved = Path(name), os.dup(2)
+    os.dup2(sink, 2)
+    os.close(sink)
     atexit.register(log.unlink, missing_ok=True)
     try:
         yield

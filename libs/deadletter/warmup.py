@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from deadletter.errors import DeadletterError
-from deadletter.session import STORED_CLASSES, require_java
+from deadletter.session import STORED_CLASSES, java_path, require_java
 
 PATIENCE = 120
 """Seconds that the JVM may take to write its classes after its work is done."""
@@ -33,7 +33,8 @@ def warm_up() -> None:
 
 
 def _run_demo(folder: str, classes: Path) -> None:
-    options = {"DEADLETTER_JAVA_OPTIONS": f"-XX:ArchiveClassesAtExit={classes} -Xlog:disable -Xlog:all=error:stderr"}
+    stored = java_path("ArchiveClassesAtExit", classes)
+    options = {"DEADLETTER_JAVA_OPTIONS": f"{stored} -Xlog:disable -Xlog:all=error:stderr"}
     command = [sys.executable, "-m", "deadletter", "demo", "--out", f"{folder}/demo"]
     run = subprocess.Popen(
         command, env=os.environ | options, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from pyspark.sql import functions as F
@@ -149,6 +149,13 @@ def test_hostile_filters_find_nothing(address):
 def test_other_paths_are_not_served(address):
     with pytest.raises(HTTPError, match="404"):
         urlopen(f"{address}etc/passwd")
+
+
+def test_a_page_from_elsewhere_reads_nothing(address):
+    """One whose name leads to this machine by now: the browser takes both for one."""
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(Request(address, headers={"Host": "elsewhere.example:8050"}))
+    assert urlopen(Request(address, headers={"Host": "localhost:8050"})).status == 200
 
 
 def test_survival_is_a_share_that_never_grows(lake):

@@ -216,5 +216,16 @@ def test_docs_keep_the_newest_runs(tmp_path):
     assert "What to do:" in next(index.parent.rglob("run2/*/gold.dead_letters.html")).read_text()
 
 
+def test_what_somebody_sent_is_inert_in_the_docs(tmp_path):
+    """In a folder of any name."""
+    (found,) = [suite for name, suite in load_all().items() if name == "silver.message_state"]
+    sent = '<img src=x onerror="alert(1)">'
+    outcomes = [Outcome(found.name, rule, False, 10, 1, sent, sent) for rule in found.bind({"as_of": at(1)}).rules]
+    index = write_docs(outcomes, tmp_path / "the $lake's", "run", at(1))
+    assert index.is_relative_to(tmp_path / "the $lake's")
+    pages = "".join(path.read_text() for path in index.parent.rglob("*.html"))
+    assert "&lt;img src=x" in pages and "<img src=x" not in pages
+
+
 def at(hour):
     return datetime(2026, 11, 20, hour, tzinfo=UTC)

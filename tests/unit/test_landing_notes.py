@@ -179,3 +179,13 @@ def test_a_run_that_was_killed_when_bronze_had_the_lines(landing, checkpoint, mo
     (landing / "a.jsonl").unlink()
     knows(monkeypatch, files=[landing / "a.jsonl"])
     assert Folder(str(landing.parent)).gone(checkpoint, lambda: None) == []
+
+
+def test_an_archive_that_a_killed_run_found_damaged(landing, checkpoint, monkeypatch):
+    """Bronze has what can be read of it, so nobody reads it again."""
+    archive = landing / "d.jsonl.gz"
+    note(checkpoint, 4, {archive: 4})
+    noted.keep_damaged(checkpoint, {str(archive): "it is cut off"})
+    knows(monkeypatch, LINE % 3)
+    assert Folder(str(landing.parent)).gone(checkpoint, lambda: None) == []
+    assert noted.still_damaged(checkpoint) == {str(archive): "it is cut off"}

@@ -19,6 +19,8 @@ from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 
 SCRIPT = "/plotly.js"
+OWN_NAMES = (None, "localhost", "127.0.0.1")
+"""Hosts that a browser on this machine asks for. By another name a page from elsewhere could have this one read."""
 
 
 def bundled() -> Dashboard:
@@ -53,7 +55,10 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             """The page of ``?page=``, filtered by the other parameters."""
             url = urlsplit(self.path)
-            if url.path == SCRIPT:
+            if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in OWN_NAMES:
+                told = "open http://localhost or http://127.0.0.1, with this port"
+                self._answer(told, "text/plain", status=HTTPStatus.FORBIDDEN)
+            elif url.path == SCRIPT:
                 self._answer(get_plotlyjs(), "text/javascript", cache=True)
             elif url.path == "/":
                 self._page(parse_qs(url.query, keep_blank_values=True))

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterable
 from datetime import datetime
+from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ def _context(root: Path) -> Any:
     from great_expectations.data_context.types.base import DataContextConfig, FilesystemStoreBackendDefaults
 
     root.mkdir(parents=True, exist_ok=True)
+    root = str(root).replace("$", r"\$")  # else GX takes it for a variable of the environment
     defaults = FilesystemStoreBackendDefaults(root_directory=root)
     defaults.data_docs_sites = {
         SITE: {
@@ -65,7 +67,7 @@ def _context(root: Path) -> Any:
             "show_how_to_buttons": False,
             "store_backend": {
                 "class_name": "TupleFilesystemStoreBackend",
-                "base_directory": str(root / SITE),
+                "base_directory": f"{root}/{SITE}",
             },
             "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
         }
@@ -121,13 +123,14 @@ def _one(outcome: Outcome) -> Any:
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:
+    """GX shows texts as they are: what somebody sent to a queue would be a part of the page."""
     if TYPES[outcome.rule.type].level != ROW:
-        return {"observed_value": outcome.observed}
+        return {"observed_value": escape(outcome.observed)}
     return {
         "element_count": outcome.rows,
         "unexpected_count": outcome.failing,
         "unexpected_percent": 100 * outcome.failing / outcome.rows if outcome.rows else 0.0,
-        "partial_unexpected_list": [outcome.example] if outcome.example else [],
+        "partial_unexpected_list": [escape(outcome.example)] if outcome.example else [],
     }
 
 
