@@ -87,9 +87,15 @@ def test_every_job_parameter_is_used(name):
     assert used == {parameter["name"] for parameter in jobs()[name]["parameters"]}
 
 
+def seconds(value):
+    """A number, or the default of the variable that stands for it."""
+    variable = re.fullmatch(r"\$\{var\.(\w+)\}", str(value))
+    return BUNDLE["variables"][variable[1]]["default"] if variable else value
+
+
 @pytest.mark.parametrize(("job", "task"), calls())
 def test_a_task_that_hangs_or_fails_is_stopped_tried_again_and_told(job, task):
-    assert 0 < task["timeout_seconds"] <= job["timeout_seconds"]
+    assert 0 < seconds(task["timeout_seconds"]) <= seconds(job["timeout_seconds"])
     assert task["max_retries"] >= 1
     assert task["min_retry_interval_millis"] > 0
     assert job["email_notifications"]["on_failure"] == ["${var.notify}"]
@@ -175,6 +181,11 @@ def test_notebooks_are_databricks_notebooks(path):
     assert source.splitlines()[0] == "# Databricks notebook source"
     assert 'widget("lake"' in source
     assert all(line == "# COMMAND ----------" for line in source.splitlines() if line.startswith("# COMMAND"))
+
+
+def test_what_lies_beside_the_project_is_not_deployed():
+    """A lake, events or a report that somebody made in the checkout would be in the workspace for all to read."""
+    assert BUNDLE["sync"] == {"paths": ["pipelines", "notebooks"]}
 
 
 def test_every_variable_is_described_and_used():
