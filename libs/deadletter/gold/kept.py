@@ -25,9 +25,9 @@ from deadletter.silver.days import ZAQAR, beside, sql_days
 from deadletter.sqltext import MOST, Queue, of_queues
 from deadletter.tables import EVERY, QUEUE, Table
 
-LEAST = 1_000_000
+LEAST = 3_000_000
 """To look at fewer messages costs less than to read what is kept of them."""
-AGAIN = 250_000
+AGAIN = 1_000_000
 """To look at fewer messages once more with each run costs less than to keep them anew."""
 DATED = f"{ZAQAR} AND created_day IS NOT NULL"
 """The messages that can be kept: other brokers' days can change, see :mod:`deadletter.silver.days`."""

@@ -164,14 +164,15 @@ def derive(
 def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> None:
     """Derive the scope, of all its messages where what is kept does not do, and everything where what is derived
     reaches further; see :func:`_derive`."""
-    try:
-        _derive(run, gate, tell)
-    except KeptTooLittle as reason:
-        tell(f"gold: {reason}")
-        _derive_all_due(replace(run, kept=Kept(run.scope)), gate, tell)
-    except ReachesFurther as reason:
-        tell(f"gold: {reason}")
-        _derive(replace(run, scope=EVERYTHING, kept=Kept()), gate, tell)
+    while True:
+        try:
+            return _derive(run, gate, tell)
+        except KeptTooLittle as reason:
+            tell(f"gold: {reason}")
+            run = replace(run, kept=Kept(run.scope))
+        except ReachesFurther as reason:
+            tell(f"gold: {reason}")
+            run = replace(run, scope=EVERYTHING, kept=Kept())
 
 
 def _note(lake: Lake, sources: Mapping[str, int], as_of: datetime) -> None:
