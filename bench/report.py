@@ -42,18 +42,17 @@ def targets(figures):
         for ratio in told.get("ratios", []):
             met = {True: "yes", False: "**no**", None: ""}[ratio.get("met")]
             what = f"{ratio['what']}, {ratio['figure'].replace('_', ' ')}"
-            # a scenario may keep a side that was measured on another day
-            when = ratio.get("when", told["when"])
-            yield row(letter, what, shown(ratio), ratio.get("target", ""), met, when)
+            yield row(letter, what, shown(ratio), ratio.get("target", ""), met, ratio.get("when", told["when"]))
 
 
 def sides(told):
-    """A scenario's figures side by side."""
+    """A scenario's figures side by side. It may keep a side that was measured on another day."""
     keys = list(dict.fromkeys(key for figures in told["figures"].values() for key in figures))
-    yield row("side", *[key.replace("_", " ") for key in keys])
-    yield row(*["---"] * (len(keys) + 1))
+    when = {run["side"]: run.get("when", told["when"]) for run in told["runs"]}
+    yield row("side", *[key.replace("_", " ") for key in keys], "on")
+    yield row(*["---"] * (len(keys) + 2))
     for side, figures in told["figures"].items():
-        yield row(side, *[shown(figures.get(key, "")) for key in keys])
+        yield row(side, *[shown(figures.get(key, "")) for key in keys], when[side])
 
 
 def steps(told):
@@ -85,7 +84,7 @@ def scenario(letter, told):
     yield f"\n### {told['what']}\n"
     data = ", ".join(f"{key.replace('_', ' ')} {shown(value)}" for key, value in told["data"].items())
     repetitions = 1 + max(run["repetition"] for run in told["runs"])
-    yield f"Data: {data}. {repetitions} repetitions, sides in turn, {told['when']}.\n"
+    yield f"Data: {data}. {repetitions} repetition{'s, sides in turn' if repetitions > 1 else ''}.\n"
     yield from sides(told)
     for line in steps(told):
         yield f"\n{line}"
@@ -117,8 +116,7 @@ def plot(figures, path):
     size = (9, 0.4 * sum(heights) + len(drawn))
     _, panels = pyplot.subplots(len(drawn), figsize=size, squeeze=False, height_ratios=heights)
     for panel, told in zip(panels[:, 0], drawn, strict=True):
-        key = "wall_seconds" if told["what"].startswith("A") else "seconds"
-        bars = {side: found[key] for side, found in told["figures"].items() if key in found}
+        bars = {side: found["seconds"] for side, found in told["figures"].items() if "seconds" in found}
         medians = [bar["median"] for bar in bars.values()]
         reach = [
             [bar["median"] - bar["low"] for bar in bars.values()],
