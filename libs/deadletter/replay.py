@@ -17,6 +17,7 @@ from deadletter.gold.status import message_status
 from deadletter.lake import Lake, Progress, digest
 from deadletter.rules.policy import histories
 from deadletter.rules.pulsar import tenant_of
+from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.zaqar_store import REDIS, STORES, Habits
 from deadletter.staging import held_if_few
 from deadletter.tables import QUEUE
@@ -83,11 +84,13 @@ def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING, later: bool
 def dead_letter_links(lake: Lake) -> list[Link]:
     """Every queue with each dead letter queue it ever named, or where its dead letters are. A Zaqar queue that was
     purged goes with itself: what a purge spared there depends on all that lay in it, as if it sent its dead letters on.
-    A routing key of RabbitMQ's counts without an exchange, too: another event can name that.
+    A routing key of RabbitMQ's counts without an exchange, too: another event can name that. A queue that names an
+    exchange alone goes with itself: it leads on, nobody knows where.
     """
     purged = F.expr("system = 'zaqar' AND kind = 'purged'")
-    key = F.get_json_object("attributes", "$.dead_letter_routing_key")
-    target = F.when(purged, F.col("queue")).otherwise(F.coalesce("dead_letter_queue", F.nullif(key, F.lit(""))))
+    exchange, key = (F.nullif(F.get_json_object("attributes", f"$.{name}"), F.lit("")) for name in SENDS)
+    itself = F.when(purged | exchange.isNotNull(), F.col("queue"))
+    target = F.when(purged, itself).otherwise(F.coalesce("dead_letter_queue", key, itself))
     policies = lake.read(tables.QUEUE_POLICIES).withColumn("dead_letter_queue", target)
     linked = ways(policies, lake.read(tables.DEAD_LETTERS))
     there = F.expr(tenant_of("dead_letter_queue"))

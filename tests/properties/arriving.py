@@ -6,8 +6,12 @@ import random
 from tests.models.clock import SECOND, START
 from tests.models.rabbitmq import Queue
 from tests.models.zaqar import Store
+from tests.pipelines.broken_events import firehose, queue_created
 from tests.pipelines.conftest import write as write_lines
 from tests.properties.test_histories import generate
+from tests.unit.stories import apart
+from tests.unit.timed import START as TOLD_FROM
+from tests.unit.timed import at
 
 STEADY = (1, 2, 3)
 DAYS = 4 * 86400 * SECOND
@@ -94,6 +98,27 @@ def published(now):
     return [json.dumps(event).replace('["q"]', json.dumps([NAME])) for event in queue.events]
 
 
+def parked():
+    """A vhost where a message was tried again, and then put aside by its consumer with its headers, in a queue that
+    nothing names. And what comes to its retry queue later."""
+    began = int(TOLD_FROM.timestamp())
+    deaths = [
+        {"queue": queue, "reason": reason, "count": 1, "time": began + second}
+        for queue, reason, second in (("retry", "expired", 6), ("orders", "rejected", 2))
+    ]
+    tried = [
+        at(0, queue_created('{<<"x-dead-letter-exchange">>,longstr,<<"dlx">>}')),
+        at(1, firehose("publish.", routed_queues=["orders"])),
+        at(2, firehose("deliver.orders")),
+        at(7, firehose("deliver.orders", headers={"x-death": deaths})),
+        at(8, firehose("publish.", routed_queues=["parking"])),
+        at(9, firehose("deliver.parking", headers={"x-death": deaths})),
+    ]
+    later = at(20, firehose("publish.", {"message_id": "another"}, routed_queues=["retry"]))
+    lines = [json.dumps(event) for event in apart({"parked": [*tried, later]})]
+    return lines[:-1], lines[-1:]
+
+
 def generated():
     """``{system: lines}`` of generated queues of all brokers, with damaged lines among them."""
     lines = {system: list(part) for system, part in generate(11, 600).lines.items()}
@@ -102,10 +127,11 @@ def generated():
 
 
 def everything(generated_lines):
-    """All lines in order: the generated ones, the late cases, the steady projects, and what is published twice."""
+    """All lines in order: the generated ones, the late cases, the steady projects, what is published twice, and what
+    was put aside."""
     late = [line for early, withheld, _ in late_cases().values() for line in early + withheld]
     late += [line for number in STEADY for part in steady(number) for line in part]
-    again = published(START - DAYS) + published(START)
+    again = published(START - DAYS) + published(START) + [line for part in parked() for line in part]
     more = {"zaqar": generated_lines["zaqar"] + late, "rabbitmq": generated_lines["rabbitmq"] + again}
     return generated_lines | more
 

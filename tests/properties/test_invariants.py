@@ -21,6 +21,7 @@ from tests.properties.arriving import (
     everything,
     generated,
     late_cases,
+    parked,
     published,
     steady,
     write,
@@ -50,8 +51,8 @@ def disturbed_lake(spark, tmp_path_factory):
     for early, withheld, _ in late_cases().values():
         batches[0]["zaqar"] += early
         batches[1]["zaqar"] += withheld
-    for batch, now in zip(batches, (START - DAYS, START), strict=True):
-        batch["rabbitmq"] += published(now)
+    for batch, now, more in zip(batches, (START - DAYS, START), parked(), strict=True):
+        batch["rabbitmq"] += published(now) + more
     landing, lake = tmp_path_factory.mktemp("landing"), Lake(spark, str(tmp_path_factory.mktemp("lake")))
     found, told = [], []
     for number, batch in enumerate(batches):
@@ -141,9 +142,11 @@ def test_every_event_is_accounted_for(quiet_lake):
 
 def test_a_run_derives_the_queues_that_something_changed(disturbed_lake):
     lake, _, told = disturbed_lake
-    (judged,) = [int(found[1]) for text in told if (found := re.search(r"in (\d+) of the queues", text))]
+    judged = [int(found[1]) for text in told if (found := re.search(r"in (\d+) of the queues", text))]
     known = lake.read(tables.QUEUE_CHANGES).select("system", "tenant", "queue").distinct().count()
-    assert 10 < judged < known
+    assert 10 < judged[0] < judged[-1] < known
+    assert [text for text in told if "went where none went before" in text], "what was put aside is looked at"
+    assert lake.read(tables.DEAD_LETTERS).where("tenant = 'parked'").isEmpty()
 
 
 def test_a_later_fact_does_not_count_though_it_is_known(spark, quiet_lake, tmp_path):

@@ -23,6 +23,18 @@ OWN_NAMES = (None, "localhost", "127.0.0.1")
 """Hosts that a browser on this machine asks for. By another name a page from elsewhere could have this one read."""
 
 
+def is_own(host: str) -> bool:
+    """Whether a request's ``host`` is one of :data:`OWN_NAMES`.
+
+    >>> [is_own(host) for host in ("", "localhost:8050", "127.0.0.1", "elsewhere.example:8050", "[bad")]
+    [True, True, True, False, False]
+    """
+    try:
+        return urlsplit(f"//{host}").hostname in OWN_NAMES
+    except ValueError:  # no host at all
+        return False
+
+
 def bundled() -> Dashboard:
     """The dashboard that the bundle deploys."""
     return load(Path(str(files("deadletter.dashboard") / "definitions" / "dead_letters.lvdash.json")))
@@ -55,7 +67,7 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             """The page of ``?page=``, filtered by the other parameters."""
             url = urlsplit(self.path)
-            if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in OWN_NAMES:
+            if not is_own(self.headers.get("Host", "")):
                 told = "open http://localhost or http://127.0.0.1, with this port"
                 self._answer(told, "text/plain", status=HTTPStatus.FORBIDDEN)
             elif url.path == SCRIPT:

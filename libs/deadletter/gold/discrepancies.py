@@ -187,8 +187,9 @@ def _delivered_over_limit() -> Column:
     def over(delivery: Column, i: Column) -> Column:
         policies, count = F.col("policies"), delivery["broker_count"]
         now, before = (policy_at(policies, of["time"]) for of in (delivery, F.get("deliveries", i - 1)))
-        returned_since = (now["queue_type"] != "quorum") | (i == 0) | (count > before["max_deliveries"])
-        return (count > now["max_deliveries"]) & F.coalesce(returned_since, F.lit(False))
+        at_once = ~now["queue_type"].eqNullSafe("quorum")
+        returned_since = (i == 0) | F.coalesce(count > before["max_deliveries"], F.lit(False))
+        return (count > now["max_deliveries"]) & (at_once | returned_since)
 
     delivery = F.get(F.filter("deliveries", over), F.lit(0))
     test = (F.col("system") != "zaqar") & delivery.isNotNull()

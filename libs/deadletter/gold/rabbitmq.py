@@ -95,17 +95,17 @@ def _not_waiting(found: DataFrame, policies: DataFrame) -> DataFrame:
 
 def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
     """The :func:`deaths` without what was delayed: it lay in a queue from which nothing was ever delivered until its
-    TTL was over, and went to a work queue; or it was read from a queue to which somebody had posted it, before it was
-    delayed or afterwards, with its headers."""
+    TTL was over, and went to a work queue; or it was first read from a queue after somebody had posted it there, before
+    it was delayed or afterwards, with its headers."""
     state = facts.state.where("system = 'rabbitmq'")
     delivering = state.groupBy("tenant", "queue").agg(F.bool_or(F.size("deliveries") > 0).alias("delivers"))
     there = F.col("queue").alias("dead_letter_queue")
     work = work_queues(facts).select("tenant", there, F.lit(True).alias("works"))
-    posted = state.where("posted IS NOT NULL").select("tenant", there, "message_id", F.lit(True).alias("was_posted"))
+    posted = state.where("posted.time <= get(deliveries, 0).time").select("tenant", there, "message_id")
     marked = (
         found.join(delivering, ["tenant", "queue"], "left")
         .join(work, ["tenant", "dead_letter_queue"], "left")
-        .join(posted, ["tenant", "dead_letter_queue", "message_id"], "left")
+        .join(posted.withColumn("was_posted", F.lit(True)), ["tenant", "dead_letter_queue", "message_id"], "left")
     )
     passed = F.expr(f"(works OR was_posted) AND NOT delivers AND {_MAY_PASS}")
     return marked.where(~F.coalesce(passed, F.lit(False))).select(*found.columns)
@@ -117,7 +117,7 @@ def work_queues(facts: SilverFacts) -> DataFrame:
     exchange, key = SENDS
 
     def leads_on(policy: Column) -> Column:
-        """By what the queue is bound to an exchange need not be known; the default one needs a queue's name."""
+        """What is bound to an exchange need not be known; the default one needs a queue's name."""
         return F.coalesce((policy[exchange] != "") | (policy[exchange].isNotNull() & (policy[key] != "")), F.lit(False))
 
     named = facts.policies.where(F.exists("policies", leads_on)).select(*QUEUE)

@@ -164,9 +164,10 @@ _CAME_BACK = (
     f" later -> later != d.queue AND exists(deaths, e -> e.queue = later AND (e.time < {_FIRST_THERE}"
     " OR i = 0 AND later = queue AND e.time = d.time AND coalesce(e.count >= d.count, false))))"
 )
-"""Whether a message went on from a death to a queue where it had died before it first died here: it had waited for its
-next try here, and came back. An entry keeps the time of the first death of its kind, in whole seconds; where these are
-the same, the queue that it was read from has as many deaths as the one where it waited, and one more while it waits."""
+"""Whether a message went on from a death to a queue where it died before it ever died in the death's own: it had waited
+there for its next try, and came back. An entry keeps the time of the first death of its kind, in whole seconds; where
+these are the same, the queue that it was read from has as many deaths as the one where it waited, and one more while it
+waits."""
 _WENT_TO = (
     "CASE WHEN i = 0 AND queue != d.queue THEN queue"
     f" WHEN i > 0 AND get(deaths, 0).queue != d.queue AND forall({_NEWER}, e -> e.queue = get(deaths, 0).queue)"

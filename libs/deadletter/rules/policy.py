@@ -38,7 +38,8 @@ def histories(policies: DataFrame) -> DataFrame:
     RabbitMQ's policies for a whole vhost are in the history of each queue that they hold for. Besides the columns of
     ``silver.queue_policies`` a step has ``ignored_limit``, a limit that is set and does not hold; and for RabbitMQ
     ``queue_type`` (quorum, classic, lazy or stream), ``counts``, whether a limit would count in the queue, ``node``,
-    the node that what changed the counters was about, and the exchange and routing key that dead letters go by.
+    the node that what changed the counters was about, and the exchange and routing key that dead letters go by: without
+    a key the exchange of the queue's own arguments only.
     """
     told = {name: F.get_json_object("attributes", f"$.{name}") for name in ("queue_type", "node", *rabbitmq.SENDS)}
     derived = {"ignored_limit": F.lit(None).cast("bigint"), "counts": F.lit(None).cast("boolean")}

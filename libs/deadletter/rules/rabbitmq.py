@@ -173,6 +173,8 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
     exchange, key = (F.when(held["kind"] != "deleted", F.coalesce(held[name], best[name])) for name in SENDS)
     # the default exchange alone sends by the queue's name; by any other a queue's own name is what is bound elsewhere
     target = F.when(exchange.isNotNull() & ((key != queue) | (exchange == "")), F.nullif(key, F.lit("")))
+    # a policy that names an exchange alone often holds for a whole vhost, its dead letter queues too
+    told = F.when(held[SENDS[0]].isNotNull() | key.isNotNull(), exchange)
     return F.struct(
         at["time"].alias("valid_from"),
         at["event_id"].alias("event_id"),
@@ -186,5 +188,5 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
         F.when((held["kind"] != "deleted") & ~counted, limit).alias("ignored_limit"),
         F.coalesce(counted, F.lit(False)).alias("counts"),
         own["node"].alias("node"),
-        *[value.alias(name) for name, value in zip(SENDS, (exchange, key), strict=True)],
+        *[value.alias(name) for name, value in zip(SENDS, (told, key), strict=True)],
     )

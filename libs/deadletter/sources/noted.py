@@ -78,7 +78,7 @@ def keep_gone(checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
         there = known_files(taken(), [note.uri for note in gone.values()])
         gone = {path: note for path, note in gone.items() if path not in there}
     if waiting:
-        # an archive's damage was found by reading it, and is not found again where bronze has its lines
+        # an archive whose lines bronze has by now is not read again: its damage would be forgotten
         before = _kept(checkpoint).items()
         kept = {path: value for path, value in before if path not in waiting or isinstance(value[1], str)}
         _keep(checkpoint, kept | {path: [note.time, True] for path, note in gone.items()})

@@ -23,7 +23,7 @@ from deadletter.replay import dead_letter_links
 from deadletter.rules.zaqar_store import Habits
 from deadletter.sqltext import Queue, of_queues
 from deadletter.staging import held_if_few
-from deadletter.tables import QUEUE
+from deadletter.tables import EVERY, QUEUE
 from deadletter.triage import decisions_version
 
 STALE = -1
@@ -110,7 +110,7 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
         return NOTHING
     read = _dead_letter_queues(seen.changed, links)
     if read:
-        removed, delayed = together([partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read)])
+        removed, delayed = together([partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)])
         turned += removed + delayed
     return affected(seen.changed, links, turned)
 
@@ -118,17 +118,24 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
 def _dead_letter_queues(changed: Sequence[Queue], links: Sequence[Link]) -> frozenset[Queue]:
     """The ``changed`` RabbitMQ and Pulsar queues to which others send their dead letters. Each run reads such queues,
     and most of what it finds there says nothing of older dead letters."""
-    targets = {(link.system, link.dead_letter_tenant, link.dead_letter_queue) for link in links}
+    targets = {(system, *there) for system, tenant, queue, *there in links if [tenant, queue] != there}
     return frozenset(queue for queue in targets.intersection(changed) if queue[0] != "zaqar")
 
 
-def _delayed(lake: Lake, read: frozenset[Queue]) -> list[Queue]:
-    """The queues of what expired and went to a RabbitMQ queue among those that were ``read``: it may be found now that
-    it was only delayed, see :func:`deadletter.gold.rabbitmq.deaths`."""
+def _delayed(lake: Lake, read: frozenset[Queue], links: Sequence[Link]) -> list[Queue]:
+    """The queues of what expired and went to a RabbitMQ queue among those that were ``read``, where it may be found now
+    that it was only delayed, see :func:`deadletter.gold.rabbitmq.deaths`: to a work queue, or to one to which it was
+    posted as well."""
+    leading = {link[:3] for link in links}
     there = frozenset(queue for queue in read if queue[0] == "rabbitmq")
-    if not there:
-        return []
-    return _queues(lake.read(tables.DEAD_LETTERS).where("reason = 'expired'").where(Scope(there).receives))
+    work = frozenset(queue for queue in there if {queue, (*queue[:2], EVERY)} & leading)
+    expired = lake.read(tables.DEAD_LETTERS).where("reason = 'expired'")
+    found = _queues(expired.where(Scope(work).receives)) if work else []
+    if others := there - work:
+        posted = lake.read(tables.MESSAGE_STATE).where(of_queues(others)).where("posted IS NOT NULL")
+        its_key = posted.select("tenant", F.col("queue").alias("dead_letter_queue"), "message_id")
+        found += _queues(expired.where(Scope(others).receives).join(its_key, its_key.columns, "left_semi"))
+    return found
 
 
 def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Queue]:

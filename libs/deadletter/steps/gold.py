@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -30,7 +30,7 @@ from deadletter.gold.outlook import outlook
 from deadletter.gold.patterns import compare_payloads, grouped, poison_patterns, summarised
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
-from deadletter.gold.scope import EVERYTHING, NOTHING, Scope
+from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
 from deadletter.lake import Lake, Progress
@@ -40,7 +40,7 @@ from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
-from deadletter.sqltext import MOST, of_queues
+from deadletter.sqltext import MOST, Queue, of_queues
 from deadletter.staging import Rows, held_if_few
 from deadletter.steps.due import WRITING, due, signs, sources_of
 from deadletter.steps.quality import judge, stage_all
@@ -55,15 +55,19 @@ OF_MESSAGES = (tables.JUDGED_MESSAGES, tables.COUNTED_MESSAGES)
 
 
 class ReachesFurther(Exception):
-    """What is derived concerns queues outside the scope: everything has to be derived instead."""
+    """What is derived concerns ``queues`` outside the scope, all where none are named: they have to be derived too."""
+
+    def __init__(self, reason: str, queues: Collection[Queue] = ()) -> None:
+        super().__init__(reason)
+        self.queues = frozenset(queues)
 
 
 @dataclass(frozen=True)
 class Derivation:
     """What a run derives: the rows of the queues in ``scope`` as of ``as_of``, by the store's ``habits``, with so many
     healthy messages of each queue as a ``sample``, of facts as far as the ``version`` of bronze that silver holds.
-    ``goes_on``: what the last run took from payloads still holds; ``later``: a fact is later than ``as_of``; ``kept``:
-    what needs not be read of silver."""
+    ``goes_on``: what the last run took from payloads still holds; ``later``: a fact is later than ``as_of``; ``links``:
+    which queues depend on which; ``kept``: what needs not be read of silver."""
 
     lake: Lake
     scope: Scope
@@ -74,7 +78,13 @@ class Derivation:
     version: int
     goes_on: bool
     later: bool
+    links: Sequence[Link] = ()
     kept: Kept = Kept()
+
+    def wider(self, queues: frozenset[Queue]) -> Derivation:
+        """The same of these ``queues`` as well, and of what depends on them; of all where none are named."""
+        scope = affected(self.scope.queues | queues, self.links) if queues else EVERYTHING
+        return replace(self, scope=scope, kept=Kept(scope))
 
     def former(self, table: Table) -> DataFrame | None:
         """The rows of these queues as they are before this run writes them, where they still hold."""
@@ -155,6 +165,7 @@ def derive(
         version=sources["gold"],
         goes_on=scope != EVERYTHING,
         later=seen.later,
+        links=seen.links,
         kept=Kept(scope) if seen.later else kept_in(scope, *map(lake.read, (tables.KEPT_QUEUES, tables.QUEUE_CHANGES))),
     )
     _derive_all_due(run, gate, tell)
@@ -162,8 +173,8 @@ def derive(
 
 
 def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> None:
-    """Derive the scope, of all its messages where what is kept does not do, and everything where what is derived
-    reaches further; see :func:`_derive`."""
+    """Derive the scope, of all its messages where what is kept does not do, and more where what is derived reaches
+    further; see :func:`_derive`."""
     while True:
         try:
             return _derive(run, gate, tell)
@@ -172,7 +183,7 @@ def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> None:
             run = replace(run, kept=Kept(run.scope))
         except ReachesFurther as reason:
             tell(f"gold: {reason}")
-            run = replace(run, scope=EVERYTHING, kept=Kept())
+            run = run.wider(reason.queues)
 
 
 def _note(lake: Lake, sources: Mapping[str, int], as_of: datetime) -> None:
@@ -189,8 +200,10 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
     facts = _facts(run)
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
-    if scope != EVERYTHING and not lying(deaths).where(scope.outside).isEmpty():
-        raise ReachesFurther("a dead letter went where none went before")
+    if scope != EVERYTHING:
+        beyond = lying(deaths).where(scope.outside).select(*QUEUE).distinct().collect()
+        if beyond:
+            raise ReachesFurther("dead letters went where none went before", [tuple(queue) for queue in beyond])
     patterns, queues, kept = together(
         [partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths), partial(_kept, run, facts)]
     )

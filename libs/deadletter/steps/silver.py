@@ -178,7 +178,7 @@ def _merge_facts(
     # noted first: what a killed run merged has to be seen by gold, too
     version = lake.version(tables.QUEUE_EVENTS)
     changes = lake.stage(queue_changes(*[good[table] for table in batches], version))
-    (lake.replace if anew else lake.append)(changes, tables.QUEUE_CHANGES)
+    lake.append(changes, tables.QUEUE_CHANGES)
     if anew:
         made = {**good, tables.QUARANTINE: quarantine}
         together(partial(lake.replace, rows, table) for table, rows in made.items())
