@@ -20,7 +20,7 @@ from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.zaqar_store import REDIS, STORES, Habits
 from deadletter.staging import held_if_few
-from deadletter.tables import QUEUE
+from deadletter.tables import EVERY, QUEUE
 
 
 def gold_as_of(lake: Lake) -> datetime:
@@ -89,8 +89,8 @@ def dead_letter_links(lake: Lake) -> list[Link]:
     """
     purged = F.expr("system = 'zaqar' AND kind = 'purged'")
     exchange, key = (F.nullif(F.get_json_object("attributes", f"$.{name}"), F.lit("")) for name in SENDS)
-    itself = F.when(purged | exchange.isNotNull(), F.col("queue"))
-    target = F.when(purged, itself).otherwise(F.coalesce("dead_letter_queue", key, itself))
+    itself = F.when(exchange.isNotNull() & (F.col("queue") != EVERY), F.col("queue"))
+    target = F.when(purged, F.col("queue")).otherwise(F.coalesce("dead_letter_queue", key, itself))
     policies = lake.read(tables.QUEUE_POLICIES).withColumn("dead_letter_queue", target)
     linked = ways(policies, lake.read(tables.DEAD_LETTERS))
     there = F.expr(tenant_of("dead_letter_queue"))

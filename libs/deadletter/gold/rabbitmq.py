@@ -21,7 +21,8 @@ _SECOND = "INTERVAL 1 SECOND"
 
 def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
     """Rows of ``tenant, queue, message_id, dead_letter_queue, reason, cause, claim_count, max_deliveries, posted_at,
-    dead_lettered_at, evidence, event_id``: every message whose latest death its queue's own deliveries do not undo.
+    dead_lettered_at, evidence, event_id, told``: every message whose latest death its queue's own deliveries do not
+    undo; ``told`` is the time of the event that tells of it, if one does.
 
     The broker's word comes first, then a consumer's that it rejected the message; where there is none, the death that
     :func:`over_limit` implies. ``cause`` is null where the reason says it. ``stage`` keeps what is asked several times.
@@ -78,6 +79,7 @@ def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
         F.col("death.time").alias("dead_lettered_at"),
         "death.evidence",
         "death.event_id",
+        "death.told",
     )
 
 
@@ -95,19 +97,19 @@ def _not_waiting(found: DataFrame, policies: DataFrame) -> DataFrame:
 
 def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
     """The :func:`deaths` without what was delayed: it lay in a queue from which nothing was ever delivered until its
-    TTL was over, and went to a work queue; or it was first read from a queue after somebody had posted it there, before
-    it was delayed or afterwards, with its headers."""
+    TTL was over, and went to a work queue; or to one to which somebody had posted it by the time the death was told,
+    before it was delayed or afterwards, with its headers."""
     state = facts.state.where("system = 'rabbitmq'")
     delivering = state.groupBy("tenant", "queue").agg(F.bool_or(F.size("deliveries") > 0).alias("delivers"))
     there = F.col("queue").alias("dead_letter_queue")
     work = work_queues(facts).select("tenant", there, F.lit(True).alias("works"))
-    posted = state.where("posted.time <= get(deliveries, 0).time").select("tenant", there, "message_id")
+    posted = state.select("tenant", there, "message_id", F.col("posted.time").alias("posted_there"))
     marked = (
         found.join(delivering, ["tenant", "queue"], "left")
         .join(work, ["tenant", "dead_letter_queue"], "left")
-        .join(posted.withColumn("was_posted", F.lit(True)), ["tenant", "dead_letter_queue", "message_id"], "left")
+        .join(posted, ["tenant", "dead_letter_queue", "message_id"], "left")
     )
-    passed = F.expr(f"(works OR was_posted) AND NOT delivers AND {_MAY_PASS}")
+    passed = F.expr(f"(works OR posted_there <= told) AND NOT delivers AND {_MAY_PASS}")
     return marked.where(~F.coalesce(passed, F.lit(False))).select(*found.columns)
 
 
@@ -159,7 +161,7 @@ def _told() -> Column:
     rejected = F.array_contains(F.col("failures")["event_id"], F.col("told.event_id"))
     target = policy_at(F.col("policies"), F.col("told.time"))["dead_letter_queue"]
     death = F.struct(
-        *[F.col(f"told.{name}").alias(name) for name in ("time", "event_id", "reason")],
+        *[F.col(f"told.{name}").alias(name) for name in ("time", "event_id", "reason", "told")],
         F.when(rejected, target).otherwise(F.col("told.dead_letter_queue")).alias("dead_letter_queue"),
         F.when(rejected, "derived").otherwise("observed").alias("evidence"),
     )
@@ -172,6 +174,7 @@ def _implied() -> Column:
         F.col("over.time").alias("time"),
         F.col("over.event_id").alias("event_id"),
         F.lit("expired").alias("reason"),
+        F.lit(None).cast("timestamp").alias("told"),
         policy_at(F.col("policies"), F.col("over.time"))["dead_letter_queue"].alias("dead_letter_queue"),
         F.lit("derived").alias("evidence"),
     )

@@ -3,9 +3,9 @@
 A queue's rows follow from its own facts, from its policies and its tenant's, and from what is kept of the other queues
 (patterns), with four exceptions. What lies in a dead letter queue is neither healthy nor at risk, so a queue's deaths
 say something of the queue where they go. A Zaqar message keeps its id when it is moved, so what happens to it in the
-dead letter queue says something of its death (when it was removed). Of other brokers' dead letters only an
-acknowledgement there does, and the queues where these died count as turned. And where a Zaqar dead letter queue has one
-of its own or was purged, a project is replayed as a whole.
+dead letter queue says something of its death (when it was removed). Of other brokers' dead letters an acknowledgement
+there does, or a post of what expired, and the queues where these died count as turned. And where a Zaqar dead letter
+queue has one of its own or was purged, a project is replayed as a whole.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
     # the default exchange alone sends by the queue's name; by any other a queue's own name is what is bound elsewhere
     target = F.when(exchange.isNotNull() & ((key != queue) | (exchange == "")), F.nullif(key, F.lit("")))
     # a policy that names an exchange alone often holds for a whole vhost, its dead letter queues too
-    told = F.when(held[SENDS[0]].isNotNull() | key.isNotNull(), exchange)
+    told = F.when(held[SENDS[0]].isNotNull() | (key != ""), exchange)
     return F.struct(
         at["time"].alias("valid_from"),
         at["event_id"].alias("event_id"),

@@ -83,7 +83,7 @@ class Derivation:
 
     def wider(self, queues: frozenset[Queue]) -> Derivation:
         """The same of these ``queues`` as well, and of what depends on them; of all where none are named."""
-        scope = affected(self.scope.queues | queues, self.links) if queues else EVERYTHING
+        scope = affected((), self.links, turned=self.scope.queues | queues) if queues else EVERYTHING
         return replace(self, scope=scope, kept=Kept(scope))
 
     def former(self, table: Table) -> DataFrame | None:
