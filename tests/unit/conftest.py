@@ -9,10 +9,11 @@ from pyspark.sql import SparkSession
 from deadletter.frames import frame_of
 from deadletter.gold.facts import each, until
 from deadletter.parsing import brokers
+from deadletter.parsing.envelope import with_captured_at
 from deadletter.session import tune
 from deadletter.silver import state
 from deadletter.staging import held_if_few
-from tests.unit.timed import START, timed, with_time
+from tests.unit.timed import START, timed
 
 LATER = START + timedelta(days=30)
 
@@ -32,7 +33,7 @@ def parsed(spark):
     def parse(system, events):
         rows = [(str(number), system, json.dumps(event), "f", LATER) for number, event in enumerate(events)]
         columns = "event_id STRING, system STRING, raw STRING, source_file STRING, ingested_at TIMESTAMP"
-        return brokers.parse(with_time(frame_of(spark, rows, columns)), [system], held_if_few)
+        return brokers.parse(with_captured_at(frame_of(spark, rows, columns)), [system], held_if_few)
 
     return parse
 

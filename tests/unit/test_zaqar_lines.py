@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter.parsing import zaqar
+from deadletter.parsing.envelope import with_captured_at
 from deadletter.parsing.facts import Facts
 from deadletter.silver.reconcile import balance
 from deadletter.staging import held
-from tests.unit.timed import with_time
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "zaqar"
 NESTED = [field for field, _ in zaqar.SHAPES.values()]
@@ -54,7 +54,7 @@ def parsed(spark):
     ]
     bronze = spark.createDataFrame(rows, "event_id string, system string, raw string, source_file string")
     bronze = bronze.withColumn("ingested_at", F.lit("2026-11-21").cast("timestamp"))
-    return held(zaqar.parse(with_time(bronze)).drop("raw"))
+    return held(zaqar.parse(with_captured_at(bronze)).drop("raw"))
 
 
 def test_the_same_from_texts(parsed):

@@ -4,9 +4,9 @@ import json
 
 from deadletter.frames import frame_of
 from deadletter.parsing import zaqar as parser
+from deadletter.parsing.envelope import with_captured_at
 from tests.pipelines.broken_events import declare, zaqar
 from tests.unit.conftest import LATER
-from tests.unit.timed import with_time
 
 QUERY_IN_PATH = next(rule for rule in parser.RULES if rule.startswith("query_in_path"))
 BAD_NAME = next(rule for rule in parser.RULES if rule.startswith("bad_queue_name"))
@@ -28,7 +28,7 @@ PATHS = {
 def test_names_are_read_as_the_broker_reads_them(spark):
     events = [(str(n), "zaqar", json.dumps(declare({}, path=path)), LATER) for n, path in enumerate(PATHS)]
     bronze = frame_of(spark, events, "event_id STRING, system STRING, raw STRING, ingested_at TIMESTAMP")
-    rows = parser.parse(with_time(bronze)).select("event_id", "queue", "reasons").collect()
+    rows = parser.parse(with_captured_at(bronze)).select("event_id", "queue", "reasons").collect()
     told = {path: tuple(row[1:]) for path, row in zip(PATHS, sorted(rows, key=lambda row: int(row[0])), strict=True)}
     assert told == PATHS
 

@@ -2,9 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import functions as F
-
-from deadletter.parsing.envelope import clock, field_text
 from tests.pipelines.broken_events import AT, claim
 
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
@@ -22,9 +19,3 @@ def timed(events):
 def grant(seconds, name):
     message = {"id": "z1", "href": f"/v2/queues/orders/messages/z1?claim_id={name}"}
     return at(seconds, claim(message))
-
-
-def with_time(lines):
-    """Raw lines with ``captured_at``, as bronze has them."""
-    told = lines.withColumn("told", field_text("captured_at"))
-    return told.withColumn("captured_at", F.expr(clock("told"))).drop("told")

@@ -196,13 +196,14 @@ def latest_death(deaths: Column, deliveries: Column) -> Column:
         return F.exists(deliveries, lambda d: returned_from(d, death, deaths))
 
     standing = F.filter(deaths, lambda death: ~mine(death) & ~undone(death))
+    known = F.transform(standing, lambda death: death.withField("time", first_told(death, deaths)["time"]))
     ranked = F.transform(
-        standing,
+        known,
         lambda d: F.struct(
             d["dead_letter_queue"].isNotNull().alias("newest"),
-            first_told(d, deaths)["time"].alias("time"),
+            d["time"],
             (-F.unix_micros(d["told"])).alias("first"),
-            d.withField("time", first_told(d, deaths)["time"]).alias("death"),
+            d.alias("death"),
         ),
     )
     return F.array_max(ranked)["death"]

@@ -47,6 +47,12 @@ def parsed_text(name: str, line: str = "raw") -> Column:
     return F.from_json(line, f"`{name}` string", LONG)[name]
 
 
+def with_captured_at(lines: DataFrame, line: str = "raw") -> DataFrame:
+    """Add the ``captured_at`` that bronze has of raw lines, null where it does not read."""
+    told = lines.withColumn("told_at", field_text("captured_at", line))  # sought in the line once
+    return told.withColumn("captured_at", F.expr(clock("told_at"))).drop("told_at")
+
+
 def clock(text: str) -> str:
     """SQL for an ISO 8601 time of the years 1 to 9999; null where ``text`` is none.
 

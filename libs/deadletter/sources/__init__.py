@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import UsageError
 from deadletter.lake import NO_FOLDER
-from deadletter.parsing.envelope import clock, field_text
+from deadletter.parsing.envelope import with_captured_at
 from deadletter.sources.landing import Folder
 from deadletter.sources.topics import ADDRESS, SCHEME, parse_address
 
@@ -83,8 +83,7 @@ def is_kafka(landing: str) -> bool:
 
 def queue_events(lines: DataFrame) -> DataFrame:
     """Rows of ``bronze.queue_events`` from ``system, value, source_file``."""
-    told = lines.withColumn("told_at", field_text("captured_at", "value"))  # sought in the line once
-    return told.withColumn("captured_at", F.expr(clock("told_at"))).select(
+    return with_captured_at(lines, "value").select(
         F.sha2(F.col("value").cast("binary"), 256).alias("event_id"),
         "system",
         F.col("value").alias("raw"),

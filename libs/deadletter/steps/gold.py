@@ -78,7 +78,7 @@ class Derivation:
     version: int
     goes_on: bool
     later: bool
-    links: Sequence[Link] = ()
+    links: Sequence[Link]
     kept: Kept = Kept()
 
     def wider(self, queues: frozenset[Queue]) -> Derivation:
