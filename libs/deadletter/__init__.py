@@ -6,5 +6,5 @@
 """
 
 __version__ = "0.1.0"
-RULES_VERSION = "13"
+RULES_VERSION = "14"
 """Raised whenever a rule changes what is called dead, so that gold says which rules judged a row."""

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, dated
 from deadletter.gold.status import of_claims, with_purge
+from deadletter.rules.limits import limit_counts
 from deadletter.rules.policy import emptied_after, is_purge, last_sign, policy_at
-from deadletter.rules.zaqar import counts_claims
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -187,4 +187,4 @@ def _limit() -> Column:
     policy = policy_at(F.col("policies"), F.col("m.time"))
     target = F.coalesce(F.concat(F.lit(", to "), policy["dead_letter_queue"]), F.lit(""))
     said = F.concat(F.lit(" [limit "), policy["max_deliveries"], target, F.lit("]"))
-    return F.coalesce(F.when((F.col("system") != "zaqar") | counts_claims(policy), said), F.lit(""))
+    return F.coalesce(F.when(limit_counts(policy), said), F.lit(""))

@@ -22,6 +22,10 @@ from deadletter.rules.zaqar_store import REDIS, STORES, Habits
 from deadletter.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
 
+WRITING = "writing"
+"""The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards: a run that is killed between
+leaves both old and new tables, which the next one derives anew."""
+
 
 def gold_as_of(lake: Lake) -> datetime:
     """The time (UTC) that the gold tables stand for; :class:`UsageError` where no run has finished."""
@@ -29,6 +33,12 @@ def gold_as_of(lake: Lake) -> datetime:
     if done is None or done.as_of is None:
         raise UsageError(f"{lake.root}: no run has finished here yet")
     return done.as_of
+
+
+def is_half_written(lake: Lake) -> bool:
+    """Whether a run is writing the gold tables, or was interrupted as it did: some are as before, some as of later."""
+    begun = lake.progress(WRITING)
+    return begun is not None and begun.source_version == 1
 
 
 def habits_in(done: Mapping[str, Progress]) -> Habits:

@@ -9,7 +9,7 @@ from deadletter.tables import EVERY
 
 Queue = tuple[str, str, str]
 """System, tenant, queue; :data:`EVERY` in place of the queue: all of the tenant."""
-MOST = 5000
+MOST_QUEUES = 5000
 """Queues that a query names; so many more are nearly all, and it would be slow to plan."""
 
 

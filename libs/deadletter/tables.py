@@ -454,7 +454,7 @@ SUSPECTS = Table(
 COLLATERAL = Table(
     "gold",
     "collateral",
-    "Healthy messages that died because every claim of theirs held poison too",
+    "Dead letters that look healthy and whose every claim held poison, too",
     MESSAGE_KEY,
     (
         *_MESSAGE,
@@ -462,7 +462,11 @@ COLLATERAL = Table(
         Column("claims", "bigint", "Its claims until then, each with poison beside it"),
         Column("poison_message_ids", "array<string>", "Up to ten of the poison messages beside it"),
         Column("pattern_ids", "array<string>", "The patterns these belong to"),
-        Column("by_chance", "double", "How probable so many poisoned claims are for any message of the queue"),
+        Column(
+            "by_chance",
+            "double",
+            "How probable so many poisoned claims are for any message here: near 1 they say nothing",
+        ),
     ),
 )
 

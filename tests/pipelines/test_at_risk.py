@@ -1,5 +1,9 @@
 """Who is at risk, and who died for another's poison, against the store's own snapshots."""
 
+from collections import defaultdict
+from statistics import mean
+
+import pytest
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -102,3 +106,8 @@ def test_every_victim_is_found(lake):
     }
     victims = lake.read(tables.COLLATERAL).collect()
     assert {(row["tenant"], row["queue"], row["message_id"]): row["claims"] for row in victims} == expected
+    poisoned = defaultdict(list)
+    for (*queue, _), keys in held.items():
+        poisoned[tuple(queue)].append(any(map(faulty, keys)))
+    chances = [mean(poisoned[row["tenant"], row["queue"]]) ** row["claims"] for row in victims]
+    assert [row["by_chance"] for row in victims] == pytest.approx(chances)

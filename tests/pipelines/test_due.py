@@ -13,10 +13,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter import session, steps, tables, triage
+from deadletter.errors import DeadletterError
 from deadletter.gold.patterns import judged
 from deadletter.lake import Lake
-from deadletter.replay import gold_as_of
-from deadletter.steps.due import WRITING
+from deadletter.replay import WRITING, gold_as_of
+from tests.command import call
 from tests.models.clock import SECOND, START, iso
 from tests.models.pulsar import Topic
 from tests.pipelines.comparing import COMPARED
@@ -196,6 +197,10 @@ def test_the_same_tables_as_when_everything_is_derived_after_a_write_that_was_no
     lake, _, landing = runs
     before, told = {table: lake.read(table).collect() for table in COMPARED}, []
     lake.note_progress(WRITING, 1, None)
+    name = before[tables.POISON_PATTERNS][0]["pattern_id"]
+    with pytest.raises(DeadletterError, match="Nothing was decided"):
+        call("patterns", "mute", name, "--lake", lake.root, "--by", "ann", "--why", "known")
+    assert "some are older than others" in call("patterns", "list", "--lake", lake.root).stderr
     steps.run(lake, str(landing), as_of=lake.progress("gold").as_of, tell=told.append)
     assert [text for text in told if text.startswith("gold: judging") and "queues" not in text]
     for table in COMPARED:

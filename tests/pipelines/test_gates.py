@@ -9,6 +9,7 @@ from deadletter.errors import GateError
 from deadletter.gates import suites
 from deadletter.gates.suites import Rule
 from deadletter.lake import Lake
+from deadletter.parsing import zaqar
 from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import few_lines, quiet
 
@@ -39,6 +40,26 @@ def test_a_stopped_run_writes_nothing_of_the_layer_and_the_next_one_completes(sp
         assert_stopped(lake, table, stopped.value)
     steps.run(lake, str(landing), tell=quiet)
     assert_same_tables(lake, small_lake, COMPARED)
+
+
+def test_an_event_that_would_be_lost_stops_the_run(spark, tmp_path, monkeypatch):
+    """By the fault of a parser, here one that tells of no claim attempt; nothing is merged."""
+    lake, landing = Lake(spark, str(tmp_path / "lake")), few_lines(tmp_path / "landing")
+    whole = zaqar.facts
+
+    def forgetful(parsed):
+        found = whole(parsed)
+        none = {name: getattr(found, name).where("false") for name in ("attempts", "claims", "messages")}
+        return dataclasses.replace(found, **none)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(zaqar, "facts", forgetful)
+        with pytest.raises(GateError, match=r"silver: \d+ events are in no table .* Nothing was merged") as stopped:
+            steps.run(lake, str(landing), tell=quiet)
+    assert stopped.value.exit_code == 3
+    assert lake.read(tables.MESSAGE_STATE).isEmpty() and lake.progress("silver") is None
+    steps.run(lake, str(landing), tell=quiet)
+    assert not lake.read(tables.MESSAGE_STATE).isEmpty()
 
 
 def assert_stopped(lake, table, stopped):

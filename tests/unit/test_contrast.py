@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.contrast import LEAST, LIFT, MOST, SIGMAS, concentrated_in, differences, examples, trend
+from deadletter.gold.contrast import LEAST, LIFT, MOST_KEPT, SIGMAS, concentrated_in, differences, examples, trend
 from deadletter.gold.counted import EXAMPLES, HOURS, dead_letter_counts, named_members, said
 from deadletter.gold.patterns import summarised
 from deadletter.gold.traits import PEOPLE
@@ -127,7 +127,7 @@ def test_what_members_have_more_often_than_their_queues(spark, dead, counts):
     assert sum(map(bool, wanted.values())) > 20
     assert told.keys() == {name for name, values in wanted.items() if values}
     for pattern, values in told.items():
-        assert len(values) == min(MOST, len(wanted[pattern]))
+        assert len(values) == min(MOST_KEPT, len(wanted[pattern]))
         for value, row in values.items():
             assert (row["dead_letters"], row["expected_share"]) == wanted[pattern][value]
 

@@ -2,7 +2,7 @@
 
 import random
 
-from deadletter.gates.drift import ALPHA, MOST, corrected_p, drift_p, drifted
+from deadletter.gates.drift import ALPHA, MOST_ROWS, corrected_p, drift_p, drifted
 from deadletter.gates.outcomes import Outcome
 from deadletter.gates.suites import Rule
 
@@ -56,9 +56,9 @@ def test_what_is_certain_but_a_small_part_of_a_large_share_is_not_told():
 
 def test_huge_counts_are_scaled_down():
     past = [(100_000, 50_000 + beside) for beside in (-300, 200, 0, 100, -100)]
-    p = drift_p(MOST, MOST // 2 + 400, past)
+    p = drift_p(MOST_ROWS, MOST_ROWS // 2 + 400, past)
     assert 0.001 < p < 0.5
-    assert drift_p(100 * MOST, 100 * (MOST // 2 + 400), past) == p
+    assert drift_p(100 * MOST_ROWS, 100 * (MOST_ROWS // 2 + 400), past) == p
 
 
 def test_a_short_past_is_none():

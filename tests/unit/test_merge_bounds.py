@@ -21,7 +21,7 @@ def test_a_merge_names_the_queues_of_its_batch(spark, monkeypatch):
     assert "(t.system = 'zaqar' AND t.tenant = 'p' AND t.queue IN ('b', 'it\\'s'))" in told
     kept = changes.unionByName(changes.selectExpr("system", "tenant", "'other' AS queue")).alias("t").where(told)
     assert sorted(map(tuple, kept.collect())) == sorted(CHANGES)
-    monkeypatch.setattr(silver, "MOST", len(CHANGES) - 1)
+    monkeypatch.setattr(silver, "MOST_QUEUES", len(CHANGES) - 1)
     assert silver.literal_queues(changes) == "true"
 
 
@@ -52,6 +52,22 @@ def test_a_deletion_has_the_day_by_which_silver_knows_its_message(spark, near):
     found = {row["message_id"]: row["created_day"] for row in dated.collect()}
     assert found == {"near": DAY, "far": date(2026, 1, 1), "undated": None, "new": None, "told": near}
     assert days.told == {DAY, date(2026, 1, 1)}
+
+
+def test_a_message_that_silver_has_twice_is_one_row_of_a_batch(spark):
+    """By a wrong clock it is of two days: a merge takes each row of its source once, and fails where there are two."""
+    columns = "queue STRING, message_id STRING, created_day DATE"
+    early = date(2026, 1, 1)
+    state = [("q", "both", DAY), ("q", "both", early), ("q", "far", early), ("q", "far", date(2026, 1, 9))]
+    batch = [("q", "both", None), ("q", "far", None), ("q", "gone", None), ("q", "told", DAY)]
+    known, rows = (
+        spark.createDataFrame(told, columns).selectExpr("'zaqar' system", "'p' tenant", "'' subscription", "*")
+        for told in (state, batch)
+    )
+    dated, days = with_known_days(rows, days_of(rows), known, held_if_few)
+    found = sorted((row["message_id"], str(row["created_day"])) for row in dated.collect())
+    assert found == [("both", str(DAY)), ("far", str(early)), ("gone", "None"), ("told", str(DAY))]
+    assert days.told == {DAY, early}
 
 
 def test_how_much_is_new_is_what_was_written_since(spark, tmp_path):

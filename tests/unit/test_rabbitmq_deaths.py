@@ -11,7 +11,7 @@ from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.status import message_status
-from tests.pipelines.broken_events import firehose, queue_created, rabbit
+from tests.pipelines.broken_events import firehose, policy_set, queue_created, rabbit
 from tests.unit.stories import TENANT, apart, by_story, deaths
 from tests.unit.timed import START, at
 
@@ -487,3 +487,61 @@ def test_who_was_rejected_stands_as_dead_and_differs_in_nothing(facts, dead):
     assert told <= statuses.keys()
     dying = {name for name in told if {"dead_lettered"} == {row["status"] for row in statuses[name]}}
     assert dying == set(REJECTED.values())
+
+
+FOR_ALL = policy_set(pattern=".*", definition={"dead-letter-exchange": "", "dead-letter-routing-key": "dlq"})
+EXPIRED_UNREAD = read(90, "dlq", entry("reports", 80, "expired"))
+SENT_BY_ALL = story(
+    *(at(0, FOR_ALL), at(1, queue_created('{<<"x-message-ttl">>,signedint,60000}', name="reports"))),
+    *(at(1, queue_created(name="dlq")), posted(5, "dlq", "another"), posted(20, "reports"), EXPIRED_UNREAD),
+)
+
+
+def test_a_policy_for_all_queues_makes_no_work_queue_of_the_dead_letter_queue(died):
+    """It would send its letters to itself; somebody posts there, too. What expires on its way there died."""
+    (row,) = died(SENT_BY_ALL)
+    assert (row["queue"], row["dead_letter_queue"], row["cause"]) == ("reports", "dlq", "ttl")
+
+
+AHEAD = 8
+"""Seconds that the consumer's clock is ahead of the collector's."""
+TAKEN_BACK = [
+    *(at(0, queue_created(*to("", exchange="retry")[:1])), read(1, "orders"), rejected(1.1 + AHEAD)),
+    read(6, "orders", entry("retry", 6, "expired"), entry("orders", 1)),
+]
+UNKNOWN_YET, DONE_LATER = story(*TAKEN_BACK), story(*TAKEN_BACK, acked(7 + AHEAD, "orders"))
+
+
+def test_who_is_done_with_a_message_after_its_reject_had_it_back(died):
+    """The delivery between seems to be before the reject, by another clock."""
+    assert len(died(UNKNOWN_YET)) == 1
+    assert not died(DONE_LATER)
+
+
+TAPPED = [TO_DLQ, read(0, "orders"), read(3, "tap", ONCE), read(600, "dlq", ONCE), acked(601, "dlq")]
+TAPPED_ONLY, BOTH_READ = story(*TAPPED[:3]), story(*TAPPED)
+
+
+def test_of_a_tap_and_a_dead_letter_queue_the_policy_names_the_one(died):
+    """A tap has each letter first, and for ever; people look into the dead letter queue."""
+    (tapped,), (both,) = died(TAPPED_ONLY), died(BOTH_READ)
+    assert (tapped["dead_letter_queue"], tapped["removed_at"]) == ("tap", None)
+    assert (both["dead_letter_queue"], both["removed_at"].timestamp()) == ("dlq", START.timestamp() + 601)
+
+
+TWICE_UNREAD = entry("orders", 1, "expired", 2)
+EXPIRED_TWICE = [read(2, "dlq", entry("orders", 1, "expired")), read(300, "dlq", TWICE_UNREAD)]
+OF_TWO_KINDS = [
+    *(read(2, "dlq", entry("orders", 1, "expired")), read(20, "orders", entry("orders", 1, "expired"))),
+    read(25, "dlq", entry("orders", 21), entry("orders", 1, "expired")),
+    read(300, "dlq", TWICE_UNREAD, entry("orders", 21)),
+]
+NOT_DELIVERED = {"one kind": (story(*EXPIRED_TWICE), 2), "two kinds": (story(*OF_TWO_KINDS), 25)}
+
+
+@pytest.mark.parametrize("kind", NOT_DELIVERED)
+def test_a_second_death_without_a_delivery_is_later_than_what_showed_the_first(died, kind):
+    """RabbitMQ keeps the time of the first; it was sent back with its headers while nobody consumed."""
+    name, since = NOT_DELIVERED[kind]
+    (row,) = died(name)
+    assert (row["reason"], row["dead_lettered_at"].timestamp() - START.timestamp()) == ("expired", since)

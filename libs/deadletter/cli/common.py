@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from deadletter.errors import UsageError, first_line, storage_fault
 from deadletter.lake import Lake
 from deadletter.session import get_spark
+from deadletter.tables import PROGRESS
 from deadletter.times import utc
 
 lake_option = click.option(
@@ -27,6 +28,11 @@ lake_option = click.option(
     required=True,
     metavar="DIR",
     help="The lake: a folder, or catalog:NAME on Databricks.",
+)
+
+HALF_WRITTEN = (
+    "a run is writing the gold tables, or was interrupted as it did: some are older than others. `deadletter run` puts "
+    "that right."
 )
 
 
@@ -152,6 +158,16 @@ def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
     context = click.get_current_context(silent=True)
     if context:
         context.find_root().obj = lake
+    return lake
+
+
+def open_gold(lake_root: str) -> Lake:
+    """:func:`open_lake` for a command that shows gold, with a warning where that is not all of one time."""
+    from deadletter.replay import is_half_written
+
+    lake = open_lake(lake_root)
+    if lake.exists(PROGRESS) and is_half_written(lake):
+        say(f"warning: {HALF_WRITTEN}", err=True)
     return lake
 
 

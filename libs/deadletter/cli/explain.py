@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import Id, iso, json_of, lake_option, open_lake, parse_time, say
+from deadletter.cli.common import Id, iso, json_of, lake_option, open_gold, parse_time, say
 
 if TYPE_CHECKING:
     from deadletter.lake import Lake
@@ -29,7 +29,7 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     from deadletter.replay import gold_as_of
     from deadletter.timeline import life
 
-    lake = open_lake(lake_root)
+    lake = open_gold(lake_root)
     found = life(lake, message_id, parse_time(as_of) or gold_as_of(lake))
     if as_json:
         click.echo(json_of(found))

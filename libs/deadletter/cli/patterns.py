@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from deadletter.cli.common import (
+    HALF_WRITTEN,
     Id,
     json_of,
     lake_option,
     one_line,
+    open_gold,
     open_lake,
     options,
     parse_time,
@@ -19,7 +21,7 @@ from deadletter.cli.common import (
     say_first,
     teller,
 )
-from deadletter.errors import UsageError
+from deadletter.errors import DeadletterError, UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
 
@@ -78,7 +80,7 @@ def _of_lake(lake_root: str, status: str | None) -> list[dict]:
 
     from deadletter import tables
 
-    rows = open_lake(lake_root).read(tables.POISON_PATTERNS)
+    rows = open_gold(lake_root).read(tables.POISON_PATTERNS)
     rows = rows.where(F.col("status") == status) if status else rows
     return _plain(rows.orderBy(F.desc("dead_letters"), "pattern_id"))
 
@@ -96,7 +98,7 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     from deadletter.lakemasks import lake_masks
     from deadletter.patterns.masking import mask, mask_text, private_masks
 
-    lake = open_lake(lake_root)
+    lake = open_gold(lake_root)
     name = triage.find(lake, pattern)
     rows = _plain(lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == name))
     if not rows:
@@ -190,7 +192,7 @@ def _decide(
 ) -> None:
     """Write a decision down and bring the gold tables up to date with it."""
     from deadletter import triage
-    from deadletter.replay import gold_as_of
+    from deadletter.replay import gold_as_of, is_half_written
     from deadletter.steps import gold
     from deadletter.steps.quality import gated
 
@@ -200,6 +202,8 @@ def _decide(
     with gated(lake, tell) if moves else lake.lock() as gate:
         lake.create_missing()
         as_of = gold_as_of(lake)
+        if is_half_written(lake):
+            raise DeadletterError(f"{HALF_WRITTEN} Nothing was decided: what you saw may be later than the decision.")
         undoes = action == "split" and not more.get("along")
         name = triage.undoable(lake, pattern, as_of) if undoes else triage.find(lake, pattern)
         target = triage.find(lake, into) if into else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake
+from deadletter.cli.common import lake_option, open_gold
 
 
 @click.command()
@@ -15,4 +15,4 @@ def report(lake_root: str, out: str, reveal: bool) -> None:
     """Write DIR/index.html: one page that opens offline, with charts of what died, where and why."""
     from deadletter.report.page import write_report
 
-    click.echo(write_report(open_lake(lake_root), out, reveal))
+    click.echo(write_report(open_gold(lake_root), out, reveal))

@@ -27,7 +27,7 @@ LEAST_RUNS = 5
 """Fewer runs are no past: their spread cannot be told."""
 LEAST_RISE = 0.005
 LEAST_FACTOR = 1.5
-MOST = 100_000
+MOST_ROWS = 100_000
 """Larger counts are scaled down to this: that makes the test a little more careful, and bounds its work."""
 
 
@@ -62,8 +62,8 @@ def drift_p(rows: int, failing: int, past: Sequence[tuple[int, int]]) -> float:
     from scipy.special import betaln, gammaln  # slow to load, and not every run has a past
 
     mean, precision = _model(past)
-    if rows > MOST:
-        rows, failing = MOST, int(failing * MOST / rows)
+    if rows > MOST_ROWS:
+        rows, failing = MOST_ROWS, int(failing * MOST_ROWS / rows)
     a, b = mean * precision, (1 - mean) * precision
     k = np.arange(failing, rows + 1, dtype=float)
     ways = gammaln(rows + 1) - gammaln(k + 1) - gammaln(rows - k + 1)

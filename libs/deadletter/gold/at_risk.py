@@ -18,6 +18,7 @@ from deadletter.patterns.deviation import tells_a_fault
 from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.rules import zaqar as rules
+from deadletter.rules.limits import limit_counts, most_deliveries
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, counting_classic, since_return
@@ -87,11 +88,9 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
     RabbitMQ's acknowledgements are not observable: see :func:`counts_as_done`.
     """
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
-    limited = (F.col("system") != "zaqar") | rules.counts_claims(F.col("policy"))
-    # the highest number means no limit
-    allowed = F.try_add("policy.max_deliveries", F.when(F.col("system") == "zaqar", 0).otherwise(1))
+    limited = limit_counts(F.col("policy"))
     # a broker may grant a message that is at its limit
-    left = F.try_subtract(allowed, F.col("claim_count"))
+    left = F.try_subtract(most_deliveries(F.col("policy.max_deliveries")), F.col("claim_count"))
     own_post = (F.col("system") == "pulsar") & (F.col("subscription") == "")  # nobody's turn to receive it
     received = open_ones.where(~counts_as_done() & ~own_post).join(facts.policies, list(QUEUE_KEY), "left")
     counted = (

@@ -1,4 +1,4 @@
-"""Healthy messages that died because they were claimed together with poison.
+"""Messages that look healthy and died in claims that held poison, too.
 
 A consumer that fails at one message of a claim often returns all of them, and each counts one claim more.
 """

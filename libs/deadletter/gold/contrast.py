@@ -12,7 +12,7 @@ from deadletter.gold.traits import PEOPLE
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
-MOST = 10
+MOST_KEPT = 10
 """Differences and concentrations that are kept of a pattern."""
 EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
 """What ``control.queue_profile`` counts once for each healthy payload."""
@@ -115,7 +115,7 @@ def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFra
 
 
 def _top(rows: DataFrame, value: Column, order: Column, name: str) -> DataFrame:
-    """The first :data:`MOST` rows of each pattern as an array called ``name``."""
+    """The first :data:`MOST_KEPT` rows of each pattern as an array called ``name``."""
     ranked = F.array_sort(F.collect_list(F.struct(order.alias("order"), value.alias("row"))))
-    gathered = rows.groupBy("pattern_id").agg(F.slice(ranked, 1, MOST).alias("top"))
+    gathered = rows.groupBy("pattern_id").agg(F.slice(ranked, 1, MOST_KEPT).alias("top"))
     return gathered.select("pattern_id", F.transform("top", lambda entry: entry["row"]).alias(name))

@@ -113,19 +113,27 @@ def until(
 
 
 def dated(deaths: Column, deliveries: Column) -> Column:
-    """The deaths, with the time of each repeated one moved to the last delivery that can have led to it, if later.
+    """The deaths, with the time of each repeated one moved to what it cannot have been before, if later.
 
     RabbitMQ's ``x-death`` counts a message's deaths of one queue and reason, but keeps the time of the first: the last
-    delivery before the event that told of the death led to it.
+    delivery before the event that told of the death led to it, and an event before that which showed fewer of the kind
+    was before it.
     """
 
     def put_right(death: Column) -> Column:
         before = F.filter(deliveries, lambda d: d["time"] < death["told"])
         last = F.date_trunc("second", F.try_element_at(before, F.lit(-1))["time"])
-        later = death.withField("time", F.greatest(death["time"], last))
+        fewer = F.filter(deaths, lambda d: _is_earlier(d, death))
+        shown = F.date_trunc("second", F.array_max(F.transform(fewer, lambda d: d["told"])))
+        later = death.withField("time", F.greatest(death["time"], last, shown))
         return F.when(death["count"] > 1, later).otherwise(death)
 
     return F.transform(deaths, put_right)
+
+
+def _is_earlier(told: Column, death: Column) -> Column:
+    alike = (told["reason"] == death["reason"]) & (told["first"] == death["first"])
+    return alike & (told["count"] < death["count"]) & (told["told"] < death["told"])
 
 
 def counted_deliveries() -> Column:

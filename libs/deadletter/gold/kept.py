@@ -22,7 +22,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.rules.policy import targets
 from deadletter.silver.days import ZAQAR, beside, sql_days
-from deadletter.sqltext import MOST, Queue, of_queues
+from deadletter.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.tables import EVERY, QUEUE, Table
 
 LEAST = 3_000_000
@@ -63,7 +63,7 @@ class Kept:
         days_of = defaultdict(set)
         for day, queues in self.changed.items():
             days_of[frozenset(queues)].add(day)
-        if sum(map(len, days_of)) > MOST:  # too many names for one query: a few messages more are read
+        if sum(map(len, days_of)) > MOST_QUEUES:  # too many names for one query: a few messages more are read
             days_of = {frozenset().union(*days_of): set(self.changed)}
         told = [f"({sql_days(days)} AND ({of_queues(queues)}))" for queues, days in days_of.items()]
         return " OR ".join(told) or "false"

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq import SENDS
-from deadletter.rules.rabbitmq_counter import count_at, counter_steps, first_told, returned_from, since_return
+from deadletter.rules.rabbitmq_counter import count_at, counter_steps, first_told, is_same, returned_from, since_return
 from deadletter.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
@@ -58,7 +58,20 @@ def _with_told(state: DataFrame) -> DataFrame:
     """Add ``told``, the death that the broker or a consumer tells. A column of its own: what is used several times
     would else be computed as often."""
     state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
-    return state.withColumn("told", latest_death(F.col("deaths"), F.col("deliveries")))
+    both = F.col("settled").isNotNull() & (F.size("failures") > 0)
+    held = F.when(both, F.filter("deaths", lambda death: ~_taken_back(death))).otherwise(F.col("deaths"))
+    return state.withColumn("told", latest_death(held, F.col("deliveries"), F.col("deaths")))
+
+
+def _taken_back(death: Column) -> Column:
+    """Whether a consumer acknowledged the message after it had rejected it: it had come back. Both times are of the
+    consumer's clock, which can be ahead of the collector's that the delivery between is dated by."""
+    return _is_reject(death) & (F.col("settled.time") > death["time"])
+
+
+def _is_reject(death: Column) -> Column:
+    """Whether a consumer tells of the death that it rejected the message: the same event tells its failure."""
+    return F.array_contains(F.col("failures")["event_id"], death["event_id"])
 
 
 def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
@@ -156,13 +169,17 @@ def _may_die(lowest: Column) -> Column:
 
 
 def _told() -> Column:
-    """The death that is ``told``. Of a consumer's reject the event tells a failure, too; it goes where the queue's
-    policy sends it, which nobody saw yet."""
-    rejected = F.array_contains(F.col("failures")["event_id"], F.col("told.event_id"))
-    target = policy_at(F.col("policies"), F.col("told.time"))["dead_letter_queue"]
+    """The death that is ``told``. What a consumer rejected goes where the queue's policy sends it, which nobody saw
+    yet. What was read in several queues, as a tap beside the dead letter queue has each letter, lies in the one of
+    these that the policy names."""
+    rejected = _is_reject(F.col("told"))
+    named = policy_at(F.col("policies"), F.col("told.time"))["dead_letter_queue"]
+    then = policy_at(F.col("policies"), F.col("told.time") + F.expr(_SECOND))["dead_letter_queue"]
+    seen = F.exists("deaths", lambda d: is_same(d, F.col("told")) & (d["dead_letter_queue"] == then))
+    shown = F.when(seen, then).otherwise(F.col("told.dead_letter_queue"))
     death = F.struct(
         *[F.col(f"told.{name}").alias(name) for name in ("time", "event_id", "reason", "told")],
-        F.when(rejected, target).otherwise(F.col("told.dead_letter_queue")).alias("dead_letter_queue"),
+        F.when(rejected, named).otherwise(shown).alias("dead_letter_queue"),
         F.when(rejected, "derived").otherwise("observed").alias("evidence"),
     )
     return F.when(F.col("told").isNotNull(), death)
@@ -181,9 +198,10 @@ def _implied() -> Column:
     return F.when(F.col("over").isNotNull(), death)
 
 
-def latest_death(deaths: Column, deliveries: Column) -> Column:
-    """The latest death that no later delivery from the message's own queue undoes; null where each is undone. Of the
-    events that tell of it the first says when it was and where it went: from there somebody may have moved it on.
+def latest_death(held: Column, deliveries: Column, deaths: Column) -> Column:
+    """The latest of the ``held`` ones of a message's ``deaths`` that no later delivery from its own queue undoes; null
+    where each is undone. Of the events that tell of it the first says when it was and where it went: from there
+    somebody may have moved it on.
 
     ``x-death`` has one entry a queue and reason: its count grows with each death, its time stays that of the
     first. A delivery from the queue that shows a count says that the message came back from that many deaths.
@@ -195,7 +213,7 @@ def latest_death(deaths: Column, deliveries: Column) -> Column:
     def undone(death: Column) -> Column:
         return F.exists(deliveries, lambda d: returned_from(d, death, deaths))
 
-    standing = F.filter(deaths, lambda death: ~mine(death) & ~undone(death))
+    standing = F.filter(held, lambda death: ~mine(death) & ~undone(death))
     known = F.transform(standing, lambda death: death.withField("time", first_told(death, deaths)["time"]))
     ranked = F.transform(
         known,

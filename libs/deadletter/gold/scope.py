@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deadletter.rules.pulsar import tenant_of
-from deadletter.sqltext import MOST, Queue, of_queues
+from deadletter.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.tables import EVERY
 
 
@@ -100,6 +100,11 @@ def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Q
     [('zaqar', 'p', '*')]
     >>> sorted(affected([("zaqar", "p", "b")], [*links, link("zaqar", "p", "a-dead", "a-dead")]).queues)  # its own
     [('zaqar', 'p', '*')]
+    >>> affected([("rabbitmq", EVERY, EVERY)], []) == EVERYTHING  # a feature flag of the whole broker
+    True
+    >>> many = [("zaqar", "p", str(number)) for number in range(MOST_QUEUES + 1)]
+    >>> affected(many, []) == EVERYTHING, affected(many[1:], []) == EVERYTHING
+    (True, False)
     """
     links, targets, sources = list(links), defaultdict(set), defaultdict(set)
     for system, tenant, queue, *there in links:
@@ -120,4 +125,4 @@ def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Q
         ahead = {to for queue in ahead for at in (queue, (*queue[:2], EVERY)) for to in targets.get(at, ())} - found
         found |= ahead
     queues = {(*queue[:2], EVERY) if queue[:2] in whole else queue for queue in found}
-    return Scope(frozenset(queues)) if len(queues) <= MOST else EVERYTHING
+    return Scope(frozenset(queues)) if len(queues) <= MOST_QUEUES else EVERYTHING

@@ -239,7 +239,7 @@ def counting_attempts(
 ) -> DataFrame:
     """The attempts that can have moved a message, with ``policies`` and the ``policy`` in force; no pops where these
     only delete."""
-    asks = "limit > granted" if habits.pop_claims else f"limit > granted AND NOT ({rules.POP})"
+    asks = "limit > granted" if habits.pop_claims else f"limit > granted AND NOT ({rules.IS_POP})"
     policy = policy_at(F.col("policies"), F.col("time"))
     return (
         facts.attempts.where(f"system = 'zaqar' AND {asks}")
@@ -284,7 +284,7 @@ def purges(queues: DataFrame) -> DataFrame:
         "event_id": F.col("purge.event_id"),
         "time": F.unix_micros("purge.valid_from"),
         "purges": F.lit(True),
-        "limit": F.lit(zaqar_replay.POP).cast("bigint"),
+        "limit": F.lit(zaqar_replay.POPPED_AT_ONCE).cast("bigint"),
         "granted": F.lit(None).cast("bigint"),
         "first_granted": F.lit(None).cast("string"),
         "claim_id": F.lit(None).cast("string"),

@@ -131,13 +131,14 @@ def first_told(death: Column, deaths: Column) -> Column:
 
     ``deaths`` are all that are told of the message: a later one of a kind has a greater count, or another first one.
     """
-    same = F.filter(
-        deaths,
-        lambda d: (
-            (d["reason"] == death["reason"]) & (d["first"] == death["first"]) & d["count"].eqNullSafe(death["count"])
-        ),
-    )
+    same = F.filter(deaths, lambda d: is_same(d, death))
     return F.array_min(F.transform(same, lambda d: F.struct(d["told"].alias("told"), d["time"].alias("time"))))
+
+
+def is_same(told: Column, death: Column) -> Column:
+    """Whether what is ``told`` of a message is this ``death``: as many of the kind since the same first one."""
+    alike = (told["reason"] == death["reason"]) & (told["first"] == death["first"])
+    return alike & told["count"].eqNullSafe(death["count"])
 
 
 def since_return(deliveries: Column, deaths: Column) -> Column:

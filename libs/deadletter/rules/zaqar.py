@@ -9,7 +9,7 @@ from deadletter.rules.policy import policy_at
 
 DEFAULT_TTL = 3600
 """Seconds a message lives where neither it nor its queue says so (``_default_message_ttl``)."""
-POP = "ttl = 1 AND grace = 0"
+IS_POP = "ttl = 1 AND grace = 0"
 """The claim attempts that are pops: as a claim a pop has these terms, and a client's claim lasts 60 s at least."""
 
 

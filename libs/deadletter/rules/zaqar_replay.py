@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from deadletter.rules.zaqar_store import Habits, StoredMessage, claim_events
+from deadletter.rules.zaqar_store import NEVER, Habits, StoredMessage, claim_events
 
 MESSAGE_INPUT = (
     "tenant",
@@ -60,7 +60,7 @@ ATTEMPT_INPUT = (
 """A claim attempt made while claims count: what it asked for and got, the place of the first message it was
 granted, the policy then in force, what became of its claim (as in :data:`MESSAGE_INPUT`), and when its queue was
 deleted. Or, with ``purges``, a purge: it has a limit only while claims count."""
-POP = 100
+POPPED_AT_ONCE = 100
 """How many messages a purge pops at once."""
 LAST_ID = "\U0010ffff"
 """Behind every message id."""
@@ -285,9 +285,9 @@ def purge(
     """The messages that a purge moves, of those ``lying`` in its queue, each with the pop that does, and those that it
     removes.
 
-    The server pops, :data:`POP` at a time, until a pop returns nothing. What a claim holds is spared; where a pop is a
-    claim, so is what is delayed, and what is exhausted is moved and not returned. Where a scan takes all behind the
-    first message it takes, only what lies before the first free message is spared.
+    The server pops, :data:`POPPED_AT_ONCE` at a time, until a pop returns nothing. What a claim holds is spared; where
+    a pop is a claim, so is what is delayed, and what is exhausted is moved and not returned. Where a scan takes all
+    behind the first message it takes, only what lies before the first free message is spared.
     """
     time = attempt["time"]
     met = sorted((candidate for candidate in lying if candidate.is_met(attempt)), key=_place)
@@ -300,7 +300,7 @@ def purge(
         if not met[at].stored.is_free(time):
             at += 1
             continue
-        taken, at = met[at : at + POP], at + POP
+        taken, at = met[at : at + POPPED_AT_ONCE], at + POPPED_AT_ONCE
         exhausted = [candidate for candidate in taken if limited and candidate.is_exhausted(attempt)]
         popped = [candidate for candidate in taken if candidate not in exhausted]
         pop = attempt | {"released": {"time": time} if popped else None}
@@ -402,8 +402,7 @@ def _coming(
     candidates = [
         Candidate.of(row, habits)
         for row in messages
-        if len(row["counted"]) >= lowest.get(row["queue"], 1 << 62)
-        and not (row["came"] and row["message_id"] in posted)
+        if len(row["counted"]) >= lowest.get(row["queue"], NEVER) and not (row["came"] and row["message_id"] in posted)
     ]
     ready = [
         (candidate.ready(lowest[candidate.row["queue"]]), _place(candidate), candidate) for candidate in candidates
@@ -440,7 +439,7 @@ def _death(candidate: Candidate, attempt: dict, there: dict[tuple[str, str], dic
     moved.inherited, moved.earlier = count, (*candidate.earlier, death)
     later = copy.copy(moved)
     later.stored = copy.copy(moved.stored)
-    later.advance(1 << 62)
+    later.advance(NEVER)
     death["expires"] = later.stored.gone_at
     return death, moved
 

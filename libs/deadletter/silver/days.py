@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.sqltext import MOST, Queue, of_queues
+from deadletter.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.staging import Stage
 from deadletter.tables import MESSAGE_KEY, QUEUE
 
@@ -51,16 +51,18 @@ def with_known_days(batch: DataFrame, days: Days, state: DataFrame, stage: Stage
     if not days.untold:
         return batch, days
     wanted = stage(batch.where(f"{ZAQAR} AND created_day IS NULL").select(*MESSAGE_KEY))
-    known = state.where(of_queues(days.untold) if len(days.untold) <= MOST else ZAQAR)
+    known = state.where(of_queues(days.untold) if len(days.untold) <= MOST_QUEUES else ZAQAR)
     near = sql_days(beside(days.told))
 
-    def found(where: str) -> DataFrame:
-        there = known.where(where).select(*MESSAGE_KEY, F.col("created_day").alias("known_day"))
-        return stage(there.join(wanted, list(MESSAGE_KEY), "left_semi"))
+    def found(where: str, wanted: DataFrame) -> DataFrame:
+        there = known.where(where).join(wanted, list(MESSAGE_KEY), "left_semi")
+        # one day a message: where a clock was wrong it has rows of several, and a merge takes each source row once
+        return stage(there.groupBy(*MESSAGE_KEY).agg(F.min("created_day").alias("known_day")))
 
-    of_messages = found(near)
+    of_messages = found(near, wanted)
     if of_messages.count() < wanted.count():
-        of_messages = of_messages.unionByName(found(f"created_day IS NOT NULL AND NOT ({near})"))
+        left = wanted.join(of_messages, list(MESSAGE_KEY), "left_anti")
+        of_messages = of_messages.unionByName(found(f"created_day IS NOT NULL AND NOT ({near})", left))
     more = {row["known_day"] for row in of_messages.select("known_day").distinct().collect()}
     if not more:
         return batch, days

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deadletter.errors import UsageError
@@ -81,6 +81,11 @@ def is_kafka(landing: str) -> bool:
     return landing.startswith(SCHEME)
 
 
+def bronze_day() -> Column:
+    """The partition of ``bronze.queue_events`` that a row with this ``captured_at`` lies in."""
+    return F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date"))
+
+
 def queue_events(lines: DataFrame) -> DataFrame:
     """Rows of ``bronze.queue_events`` from ``system, value, source_file``."""
     return with_captured_at(lines, "value").select(
@@ -88,7 +93,7 @@ def queue_events(lines: DataFrame) -> DataFrame:
         "system",
         F.col("value").alias("raw"),
         "captured_at",
-        F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date")).alias("day"),
+        bronze_day().alias("day"),
         "source_file",
         F.current_timestamp().alias("ingested_at"),
     )

@@ -19,7 +19,7 @@ from deadletter.lake import Lake, Progress, digest
 from deadletter.parallel import together
 from deadletter.patterns.codes import MARKS
 from deadletter.patterns.masks import Mask
-from deadletter.replay import dead_letter_links
+from deadletter.replay import WRITING, dead_letter_links
 from deadletter.rules.zaqar_store import Habits
 from deadletter.sqltext import Queue, of_queues
 from deadletter.staging import held_if_few
@@ -28,8 +28,6 @@ from deadletter.triage import decisions_version
 
 STALE = -1
 """A source version no table has: what gold was derived from no longer is what silver holds."""
-WRITING = "writing"
-"""The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards."""
 _OF_LETTER = (*tables.MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id", "dead_lettered_at", "removed_at")
 
 

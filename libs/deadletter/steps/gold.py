@@ -38,11 +38,11 @@ from deadletter.lakemasks import lake_masks
 from deadletter.parallel import together
 from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
-from deadletter.replay import chosen_habits, facts_at
+from deadletter.replay import WRITING, chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
-from deadletter.sqltext import MOST, Queue, of_queues
+from deadletter.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.staging import Rows, held_if_few
-from deadletter.steps.due import WRITING, due, signs, sources_of
+from deadletter.steps.due import due, signs, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
 from deadletter.tables import MESSAGE_KEY, QUEUE, Table
@@ -111,7 +111,7 @@ class Derivation:
         bodies = dead.select(*body)
         if self.scope != EVERYTHING:
             queues = [tuple(row) for row in named.select(*[f"example.{name}" for name in QUEUE]).distinct().collect()]
-            theirs = of_queues(queues) if len(queues) <= MOST else "true"
+            theirs = of_queues(queues) if len(queues) <= MOST_QUEUES else "true"
             kept = self.lake.read(tables.DEAD_LETTERS).where(self.scope.outside).where(theirs)
             bodies = bodies.unionByName(kept.select(*body))
         key = F.struct(*MESSAGE_KEY)
@@ -199,7 +199,10 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
         lake.tune(lake.size(tables.QUEUE_EVENTS))
     tell(f"gold: judging what happened until {run.as_of.isoformat()}{where}")
     facts = _facts(run)
-    deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, facts.systems()), load_gx])
+    systems = facts.systems()
+    if "zaqar" in systems:
+        tell(f"gold: replaying Zaqar's claims by the habits of the store {run.habits.name!r} (--zaqar-store)")
+    deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, systems), load_gx])
     if scope != EVERYTHING:
         beyond = lying(deaths).where(scope.outside).select(*QUEUE).distinct().collect()
         if beyond:

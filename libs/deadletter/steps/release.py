@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.lake import Lake
 from deadletter.silver.quarantine import DISCARDED, RELEASED, with_decisions
+from deadletter.sources import bronze_day
 from deadletter.steps import gold, silver
 from deadletter.steps.due import STALE
 from deadletter.steps.quality import gated
@@ -94,8 +95,7 @@ def _decide(lake: Lake, chosen: DataFrame, decision: str, who: str, why: str) ->
 def _raw_events(lake: Lake, ids: DataFrame) -> DataFrame:
     """Every copy of the events from the days that they lie in, of each system the one that came last: what was in the
     future once may be so no more."""
-    day = F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date"))
-    days = ids.agg(F.collect_set(F.date_format(day, "yyyy-MM-dd")).alias("days")).first()["days"]
+    days = ids.agg(F.collect_set(F.date_format(bronze_day(), "yyyy-MM-dd")).alias("days")).first()["days"]
     pruned = lake.read(tables.QUEUE_EVENTS).where(F.col("day").isin([F.lit(found).cast("date") for found in days]))
     copies = pruned.join(ids.select("event_id"), "event_id", "left_semi")
     last = F.max_by(F.struct(*tables.QUEUE_EVENTS.column_names), F.struct("ingested_at", "source_file"))

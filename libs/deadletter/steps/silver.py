@@ -24,7 +24,7 @@ from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, released
 from deadletter.silver.reconcile import balance, behind
-from deadletter.sqltext import MOST, of_queues
+from deadletter.sqltext import MOST_QUEUES, of_queues
 from deadletter.steps.due import STALE
 from deadletter.steps.quality import stage_all
 from deadletter.steps.summary import Summary, Tell
@@ -151,7 +151,7 @@ def _merge_facts(
     facts: Facts,
     raw_events: DataFrame,
     refusals: list[DataFrame],
-    write_quarantine: Callable[[DataFrame], None] | None,
+    settle: Callable[[DataFrame], None] | None,
     anew: bool,
 ) -> int:
     """Judge all batches, then merge their good rows; the events behind the others go to quarantine. Returns how many
@@ -167,29 +167,47 @@ def _merge_facts(
     )
     good, more = _split(gate, batches, behind(facts), raw_events)
     count = reduce(DataFrame.unionByName, more).select("event_id").distinct().count() if more else 0
-    quarantine = state.quarantine(facts.events)
-    if refusals or more:
-        quarantine = state.united(reduce(DataFrame.unionByName, [quarantine, *refusals, *more]))
-    quarantine = lake.stage(quarantine)
+    quarantine = lake.stage(_quarantine(facts, [*refusals, *more]))
     gate.check(quarantine, tables.QUARANTINE)
-    days = "true"
-    if not anew:
-        good[tables.MESSAGE_STATE], days = _with_days(lake, good[tables.MESSAGE_STATE])
-    # noted first: what a killed run merged has to be seen by gold, too
-    version = lake.version(tables.QUEUE_EVENTS)
-    changes = lake.stage(queue_changes(*[good[table] for table in batches], version))
-    lake.append(changes, tables.QUEUE_CHANGES)
     if anew:
-        made = {**good, tables.QUARANTINE: quarantine}
-        together(partial(lake.replace, rows, table) for table, rows in made.items())
-        return count
-    queues = literal_queues(changes)
+        _write_anew(lake, good, quarantine)
+    else:
+        _merge(lake, good, quarantine, settle)
+    return count
+
+
+def _quarantine(facts: Facts, refusals: list[DataFrame]) -> DataFrame:
+    """Rows of ``silver.quarantine``: what the parsers refused, and what the gates did."""
+    quarantine = state.quarantine(facts.events)
+    return state.united(reduce(DataFrame.unionByName, refusals, quarantine)) if refusals else quarantine
+
+
+def _write_anew(lake: Lake, good: Mapping[Table, DataFrame], quarantine: DataFrame) -> None:
+    """Have silver hold these rows and no others."""
+    _note_changes(lake, good)
+    made = {**good, tables.QUARANTINE: quarantine}
+    together(partial(lake.replace, rows, table) for table, rows in made.items())
+
+
+def _merge(
+    lake: Lake, good: dict[Table, DataFrame], quarantine: DataFrame, settle: Callable[[DataFrame], None] | None
+) -> None:
+    """Merge these rows into silver, those of quarantine by ``settle`` where it is given."""
+    good[tables.MESSAGE_STATE], days = _with_days(lake, good[tables.MESSAGE_STATE])
+    queues = literal_queues(_note_changes(lake, good))
     pruning = {tables.MESSAGE_STATE: f"({queues}) AND {days}"}
     merges = [partial(lake.merge, batch, table, pruning.get(table, queues)) for table, batch in good.items()]
-    together(merges if write_quarantine else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
-    if write_quarantine:  # only now: a killed release must leave its events in quarantine
-        write_quarantine(quarantine)
-    return count
+    together(merges if settle else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
+    if settle:  # only now: a killed release must leave its events in quarantine
+        settle(quarantine)
+
+
+def _note_changes(lake: Lake, good: Mapping[Table, DataFrame]) -> DataFrame:
+    """Note which queues the rows are about, before they are merged: what a killed run merged has to be seen by gold,
+    too. Returns the notes."""
+    changes = lake.stage(queue_changes(*good.values(), lake.version(tables.QUEUE_EVENTS)))
+    lake.append(changes, tables.QUEUE_CHANGES)
+    return changes
 
 
 def _split(
@@ -209,8 +227,8 @@ def _split(
 
 def literal_queues(changes: DataFrame) -> str:
     """A literal predicate on a merge's target for the queues in ``changes``; ``true`` if they are too many to name."""
-    queues = [tuple(row) for row in changes.select(*QUEUE).limit(MOST + 1).collect()]
-    return of_queues(queues, table="t.") if len(queues) <= MOST else "true"
+    queues = [tuple(row) for row in changes.select(*QUEUE).limit(MOST_QUEUES + 1).collect()]
+    return of_queues(queues, table="t.") if len(queues) <= MOST_QUEUES else "true"
 
 
 def _with_days(lake: Lake, messages: DataFrame) -> tuple[DataFrame, str]:

@@ -112,7 +112,7 @@ def success_later(points: list[Point], done: int, allowed: int) -> float | None:
 def advice(points: list[Point], one_more: int = 0) -> Advice:
     """The smallest limit beyond which deliveries are not worth it (:data:`WORTH_IT`), with the reason.
 
-    ``one_more``: deliveries a message has beyond the limit's number, see ``whatif.history.ONE_MORE``.
+    ``one_more``: deliveries a message has beyond the limit's number, see ``rules.limits.ONE_MORE``.
 
     >>> advice([Point(1, 1000, 900, 0, 0.1, None, None), Point(2, 100, 50, 0, 0.05, None, None),
     ...         Point(3, 50, 1, 49, 0.049, None, None)]).limit

@@ -15,10 +15,6 @@ from deadletter.rules.pulsar import own
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY
 
-ONE_MORE = {"zaqar": 0, "rabbitmq": 1, "pulsar": 1}
-"""Deliveries a message may have beyond the limit's number: Zaqar moves it at the claim attempt that finds the
-limit reached; RabbitMQ and Pulsar count the deliveries after the first one."""
-
 
 @dataclass(frozen=True)
 class Choice:

@@ -15,11 +15,11 @@ from deadletter.errors import UsageError
 from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
 from deadletter.replay import facts_at, gold_as_of, habits_in
-from deadletter.rules.zaqar import counts_claims
+from deadletter.rules.limits import ONE_MORE, limit_counts
 from deadletter.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
-from deadletter.whatif.history import ONE_MORE, Choice, histories
+from deadletter.whatif.history import Choice, histories
 from deadletter.whatif.limit import FATES, counted
 
 PLACE = ("tenant", "queue", "subscription")
@@ -53,7 +53,7 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
 
 def limits_held() -> Column:
     """The limits in a queue's ``policies`` that counted: Zaqar's only beside a dead letter queue."""
-    held = F.filter("policies", lambda p: (F.col("system") != "zaqar") | counts_claims(p))
+    held = F.filter("policies", limit_counts)
     return F.array_distinct(F.transform(held, lambda p: p["max_deliveries"]))
 
 
