@@ -81,6 +81,17 @@ def keys(spark, usual, named, queue="orders"):
     return {row.name: (row.deviation_key, row.deviation) for row in found.collect()}
 
 
+def test_what_is_missing_is_told_also_where_its_key_has_dots_and_what_comes_after_the_whole(spark):
+    healthy = [json.dumps({"customer.email": "a", "http": {"a.b": n}}) for n in range(30)]
+    rows = [("orders", payload) for payload in healthy]
+    usual = profile(spark.createDataFrame(rows, "queue STRING, payload STRING"), "payload", ["queue"])
+    dead = {"top": '{"http": {"a.b": 7}}', "below": '{"customer.email": "a", "http": {}}', "more": healthy[0] + "}"}
+    found = keys(spark, usual, dead)
+    assert found["top"] == (r"$.customer\.email missing", [r"$.customer\.email is missing"])
+    assert found["below"] == (r"$.http.a\.b missing", [r"$.http.a\.b is missing"])
+    assert found["more"] == ("$ followed by more", ["the payload is followed by more"])
+
+
 def payloads():
     named = {name: json.dumps(body) for name, body in POISON.items()}
     whole = named["healthy"]
@@ -113,6 +124,8 @@ PRIVATE = {
     "key": ({"balances": {"ada@example.org": 5}}, "$.balances.<email> new"),
     "key with dots": ({"balances": {"ada.lovelace@example.org": 5}}, "$.balances.<email> new"),
     "attribute": ({"@attributes": {"n": None}}, "$.@attributes.n null"),
+    "a key of two names": ({"customer.name": "Ada Low"}, HEALTHY),
+    "a secret with a dot": ({"db.password": "hunter"}, HEALTHY),
     "somebody's name": ({"customer": {"name": "Ada Low"}}, HEALTHY),
     "a secret's parts": ({"password": {"hint": "ada's dog"}}, HEALTHY),
     "a thing's name": ({"product": {"name": "lamp"}}, "$.product.name = lamp"),
@@ -128,6 +141,7 @@ def test_nobody_is_named_in_a_key(spark):
     healthy = [
         {"customer_name": names[n % 2], "reply_to": desks[n % 2], "@attributes": {"n": n}, "balances": {}}
         | {"customer": {"name": ("Bern AG", "Lyon SA")[n % 2]}, "password": {"hint": "my dog"}}
+        | {"customer.name": names[n % 2], "db.password": ("x", "y")[n % 2]}
         | {"product": {"name": "desk"}, "schema": 2 + n % 2}
         for n in range(60)
     ]

@@ -49,6 +49,24 @@ def test_spark_and_python_mask_and_sign_alike(spark):
         ("Authorization: Token 9944b09199c6", "Authorization: Token <token>"),
         ("Token authentication failed", "Token authentication failed"),
         ('{"name": "order.created"}', '{"name": "order.created"}'),
+        (
+            '{"customer": {"at": {"geo": {"lat": "N"}}, "name": "Ada"}}',
+            '{"customer": {"at": {"geo": {"lat": "N"}}, "name": <name>}}',
+        ),
+        ("Card declined: 4111111111111111.", "Card declined: <card>."),
+        ("2223003122003222, 2223 0031 2200 3222", "<card>, <card>"),
+        ("Set-Cookie: theme=dark; session=abc; HttpOnly and on", "Set-Cookie: <secret> and on"),
+        ("bad cookie: user is locked", "bad cookie: <secret> is locked"),
+        ('<password type="text">hunter2</password>', "<password type=<text>><secret></password>"),
+        ("<pwd><![CDATA[hun]ter2]]></pwd><id>a</id>", "<pwd><secret></pwd><id>a</id>"),
+        ('time="9:01" level=error msg="payment declined"', 'time=<text> level=error msg="payment declined"'),
+        ("ApiError(code='card_declined') tag='a b'", "ApiError(code='card_declined') tag=<text>"),
+        ("ValidationError(field='amount')", "ValidationError(field='amount')"),
+        ("cause=Timeout(30) order=Order(30)", "cause=Timeout(<num>) order=<object>"),
+        ("Invalid user admin from 10.0.0.1", "Invalid user <name> from <ip>"),
+        ("Invalid user input", "Invalid user input"),
+        ("quota for user exceeded", "quota for user exceeded"),
+        ("opened for user inputs", "opened for user <name>"),
     ],
 )
 def test_values_give_way(text, masked):
@@ -106,6 +124,9 @@ def test_private_rows_alone_keep_the_rest_readable():
         ('{"phone_numbers":["020 7946 0958"], "tels": "O"}', '{"phone_numbers":<phone>, "tels": <phone>}'),
         ('{"mobiles": ["O"], "full_names": ["Ada O"]}', '{"mobiles": <phone>, "full_names": <name>}'),
         ('{"ibans": ["O"], "card_numbers": [4111, 4112]}', '{"ibans": <card>, "card_numbers": <card>}'),
+        ('{"account_number": "O", "accountNo": 12}', '{"account_number": <card>, "accountNo": <card>}'),
+        ('{"contacts": [{"id": 1, "name": "Ada O"}, {"name": "O"}], "n": 1}', '{"contacts": <name>, "n": 1}'),
+        ('{"users": [{"of": ["a"], "name": "O"},{"id": 2, "name": "O"}]}', '{"users": <name>}'),
     ],
 )
 def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, masked):

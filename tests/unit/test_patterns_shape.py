@@ -33,6 +33,8 @@ KINDS = {
     "true": "true or false",
     ' \t\r\n{"a": 1}\n': "object",
     '{"a": 1} and more': "object",
+    '{"a": 1}{"a": 2}': "object",
+    '"Hello," she said': "text",
     "[1]]": "array",
     "12 orders": "number",
     "-1e400": "negative number",
@@ -49,6 +51,8 @@ KINDS = {
     '"\\ud800"': "text",
 }
 """Payloads, and what their whole is."""
+FOLLOWED = ('{"a": 1} and more', '{"a": 1}{"a": 2}', "[1]]", "12 orders", '"Hello," she said')
+"""Those that go on after it."""
 VALUES = {
     "7": "7",
     "-999": "-999",
@@ -71,7 +75,8 @@ VALUES = {
 
 @pytest.mark.parametrize("payload", KINDS, ids=lambda payload: payload[:20])
 def test_what_the_whole_is(payload):
-    assert leaves(payload)[0][:2] == ("$", KINDS[payload])
+    told = [kind for path, kind, _ in leaves(payload) if path == "$"]
+    assert told == [*(["followed by more"] if payload in FOLLOWED else []), KINDS[payload]]
 
 
 @pytest.mark.parametrize("payload", VALUES, ids=lambda payload: payload[:20])
@@ -97,6 +102,12 @@ def test_keys_that_differ_in_ids_or_name_somebody_are_one_path():
     keys = ("order7", "a-5f3a9c0e1b", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ada@example.org", "@attributes", "deadbeef")
     told = ["order#", "a-#", "#", "<email>", "@attributes", "deadbeef"]
     assert [paths(json.dumps({key: 1}))[1] for key in keys] == [f"$.{key}" for key in told]
+
+
+def test_a_dot_in_a_key_is_none_between_keys():
+    assert paths('{"customer.email": {"at.home": 1}, "http": {"method": 1}}') == [
+        *("$", "$.customer\\.email", "$.http", "$.customer\\.email.at\\.home", "$.http.method"),
+    ]
 
 
 def test_keys_too_long_for_a_name_are_one_path():

@@ -67,9 +67,11 @@ CODES = (
     ),
     Code(
         "exit",
-        "(?i:exit[ _-]?(?:code|status)|exited with(?: code| status)?|(?:killed|terminated) by signal)" + SEPARATOR,
-        "[0-9]{1,3}",
-        "exit code 137, exited with 1, killed by signal 9",
+        "(?i:exit[ _-]?(?:code|status)|exited with(?: code| status)?|(?:killed|terminated) by signal)"
+        + SEPARATOR
+        + "-?",
+        "(?:0[xX][0-9A-Fa-f]{8}|[0-9]{1,3}|[0-9]{10})",
+        "exit code 137, exited with -9, killed by signal 9, exit code 0xC0000005",
         ("xit", "XIT", "ignal"),
     ),
     Code("windows", "(?i:hresult|ntstatus)" + SEPARATOR, "0x[0-9A-Fa-f]{8}", "HRESULT: 0x80070005", ("0x",)),

@@ -28,9 +28,17 @@ PORT = "(?::[0-9]{1,5}(?![0-9]))?"
 AMOUNT = r"(?<![A-Za-z0-9.])(?:[<>~] ?)?[0-9]{1,18}+(?:[.,][0-9]{1,18}+)? ?"
 SPACES = r"(?:\s|\\{1,3}[nrt]){0,64}+"
 """Spaces and line feeds, also as JSON in a string has them."""
-KEY_END = r"(?:\\{0,3}[\"']\s{0,8}[=:]" + SPACES + r"|[ \t]{0,8}[=:][ \t]{0,8}|>(?=[^<]{0,512}+</))"
-"""A quoted key's value may be on a line of its own; what follows another key's colon there is other text. A ``>`` ends
-the start of an element of XML, which has an end, or a placeholder, which has none."""
+ELEMENT = r"(?:\s[^<>]{0,256}+)?>(?=<!\[CDATA\[|[^<]{0,512}+</)"
+"""A ``>`` ends the start of an element of XML, which has an end, or a placeholder, which has none."""
+KEY_END = r"(?:\\{0,3}[\"']\s{0,8}[=:]" + SPACES + r"|[ \t]{0,8}[=:][ \t]{0,8}|" + ELEMENT + ")"
+"""A quoted key's value may be on a line of its own; what follows another key's colon there is other text."""
+TELLING = (
+    *("msg", "message", "err", "error", "reason", "cause", "detail", "details", "desc", "description", "code"),
+    *("column", "field", "property", "attribute", "parameter", "argument", "constraint"),
+)
+"""Keys whose values say what happened, or to which part of a program."""
+UNTOLD = "(?<==)" + "".join(f"(?<!(?i:{key})=)" for key in TELLING)
+"""Where a key's value begins, unless the key is :data:`TELLING`."""
 
 
 def _quoted(depth: int) -> str:
@@ -46,7 +54,7 @@ def _value(bare: str) -> str:
     quoted = [*map(_quoted, range(3)), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
     begins = f"(?={SPACES}" + r"\\{0,3}[\"'])"
     gathered = [rf"\[{begins}[^\]]*+\]?", rf"\[{SPACES}[0-9+][^\]]*+\]", rf"\{{{begins}[^}}]*+\}}?"]
-    element = "(?<=>)[^<]++"
+    element = r"(?<=>)(?:<!\[CDATA\[(?:[^\]]|\](?!\]>))*+(?:\]\]>)?|[^<]++)"
     return "(?:" + "|".join([element, *quoted, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
 
 
@@ -56,8 +64,18 @@ NAME = _value(
     r"[A-Z\u00C0-\u017F][A-Za-z\u00C0-\u017F'-]*+(?!:)){0,3}+"
 )
 """A value that may go on with further words in capitals, but for what is an error's name."""
+PERSON = "(?:customer|user|person|contact|recipient|patient|owner|employee)"
 NUMBER = r"(?:[+(]{0,2}[0-9]++(?:[ .()/-]{1,2}(?![0-9]{4}-[0-9]{2}-)[0-9]++)*+(?![A-Za-z0-9])|" + VALUE + ")"
 """A value that may be groups of digits."""
+
+
+NO_NAME = (
+    "agent|context|credentials?|data|groups?|identifier|ids?|input|names?|password|permissions?|pool|preferences|profile"
+    "|request|response|role|session|settings|state|status|token|type|value"
+    "|authentication|authorization|cancelled|canceled|denied|deleted|disabled|exceeded|expired|failed|locked|missing"
+    "|not|rejected|timed|unknown|is|was|has|had|cannot|could|and|or|at|by|due|during|from|in|on|to|when|while|with"
+)
+"""What follows "user" and is not called so."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +145,14 @@ PRIVATE = (
         needs=("earer ", "asic ", "Token "),
     ),
     Mask(
+        "cookies",
+        r"((?<![A-Za-z])(?i:(?:set-)?cookie):[ \t]{0,8})[^\s=;,\"']{1,128}+=[^\s;\"']*+(?:;[ \t]{0,8}[^\s;\"']++)*+",
+        "$1<secret>",
+        "all of a header: Cookie: theme=dark; session=abc123",
+        True,
+        needs=("ookie:", "OOKIE:"),
+    ),
+    Mask(
         "secret",
         "((?i:(?:password|passwd|passphrase|pwd|secret|token|credential|cookie|(?<![a-z])ssn|session[_-]?id"
         "|(?:api|access|secret|private)[_-]?key)"
@@ -171,10 +197,22 @@ PRIVATE = (
         needs=("=", ":", ">"),
     ),
     Mask(
+        "people",
+        # each of them can have lists and objects of their own
+        r"((?i:" + PERSON + r"s?\\{0,3}\"\s{0,8}:\s{0,8}))\[(?=\s{0,8}\{"
+        r"(?:[^\[\]\"]|\[[^\[\]]{0,256}+\]|\"(?!name)){0,1024}+\"name\\{0,3}\")"
+        r"(?=(?:[^\[\]}]|\[[^\[\]]{0,256}+\]|\}(?!\s{0,8},\s{0,8}\{)){0,4096}+\})"
+        r"(?:[^\[\]]|\[[^\[\]]{0,256}+\]){0,4096}+\]?",
+        "$1<name>",
+        'several persons: "contacts": [{"name": "Ada Low"}, {"name": "Bob Hill"}]',
+        True,
+        needs=("name",),
+    ),
+    Mask(
         "somebody",
-        r"((?i:(?:customer|user|person|contact|recipient|patient|owner|employee)s?\\{0,3}\"\s{0,8}:\s{0,8}\[?\s{0,8}"
+        r"((?i:" + PERSON + r"s?\\{0,3}\"\s{0,8}:\s{0,8}\[?\s{0,8}"
         # what else is told of them before, with what is in it
-        r"\{(?:[^{}]|\{[^{}]{0,256}+\}){0,256}?\"name\\{0,3}\")\s{0,8}:\s{0,8})" + NAME,
+        r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,256}+\}){0,256}+\}){0,256}?\"name\\{0,3}\")\s{0,8}:\s{0,8})" + NAME,
         "$1<name>",
         'a name of somebody: "customer": {"id": 7, "name": "Ada Low"}',
         True,
@@ -190,7 +228,7 @@ PRIVATE = (
     ),
     Mask(
         "payment",
-        "((?i:(?:card_?(?:no|number)|cvv|cvc|iban)s?)" + KEY_END + ")" + NUMBER,
+        "((?i:(?:(?:card|account)_?(?:no|number)|cvv|cvc|iban)s?)" + KEY_END + ")" + NUMBER,
         "$1<card>",
         "a card or account, where a key says so: card_number=4111",
         True,
@@ -199,7 +237,7 @@ PRIVATE = (
     Mask(
         "account",
         START + "((?:(?i:for|of|by|as|invalid|illegal) (?i:user)|(?i:password|publickey|login|logon|account) for) "
-        r"[\"']?)(?!(?:user|invalid|illegal|the|an?|all|any|this|your|each) )"
+        rf"[\"']?)(?!(?:user|invalid|illegal|the|an?|all|any|this|your|each) |(?:{NO_NAME}){END})"
         r"[A-Za-z_][^\s\"',;:()\[\]]{0,63}",
         "$1<name>",
         "an account's name: session opened for user ada",
@@ -225,14 +263,21 @@ PRIVATE = (
     ),
     Mask(
         "card",
-        r"(?<![A-Za-z0-9._-])(?:[3-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,7}|3[47][0-9]{2}[ -][0-9]{6}[ -][0-9]{5})"
+        r"(?<![A-Za-z0-9._-])(?:(?:[3-6][0-9]|2[2-7])[0-9]{2}(?:[ -][0-9]{4}){2}[ -][0-9]{1,7}"
+        "|3[47][0-9]{2}[ -][0-9]{6}[ -][0-9]{5})"
         "(?![A-Za-z0-9])",
         "<card>",
         "4111 1111 1111 1111, 3782 822463 10005",
         True,
         needs=(" ", "-"),
     ),
-    Mask("pan", "(?<![A-Za-z0-9._-])[3-6][0-9]{12,18}(?![A-Za-z0-9.])", "<card>", "4111111111111111", True),
+    Mask(
+        "pan",
+        r"(?<![A-Za-z0-9._-])(?:[3-6][0-9]{12,18}|2[2-7][0-9]{14})(?![A-Za-z0-9]|\.[0-9])",
+        "<card>",
+        "4111111111111111",
+        True,
+    ),
     Mask(
         "phone",
         r"(?<![A-Za-z0-9.+-])"
@@ -246,14 +291,14 @@ PRIVATE = (
 WHEN_AND_WHO = (
     Mask(
         "quoted",
-        r"(?<==)(?:\"[^\"]{0,256}\"|'[^']{0,256}')",
+        UNTOLD + r"(?:\"[^\"]{0,256}\"|'[^']{0,256}')",
         "<text>",
-        'the quoted value of a key: tag="Cart View"',
+        'the quoted value of a key: tag="Cart View"; not of one that says what happened: msg="no route"',
         needs=("=",),
     ),
     Mask(
         "printed",
-        r"(?<==)[A-Za-z][A-Za-z0-9_.$]{0,63}(?:\{[^{}]{0,128}\}|\([^()]{0,128}\))",
+        UNTOLD + r"[A-Za-z][A-Za-z0-9_.$]{0,63}(?:\{[^{}]{0,128}\}|\([^()]{0,128}\))",
         "<object>",
         "an object as a program prints it, where it is a key's value: order=Order{id=7}",
         needs=("=",),

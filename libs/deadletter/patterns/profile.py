@@ -139,5 +139,10 @@ def _summarised(judged: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def parent_of(path: Column) -> Column:
-    """The path of the object that a path belongs to."""
-    return F.regexp_replace(path, r"\.[^.]*$", "")
+    r"""The path of the object that a path belongs to.
+
+    >>> df = spark.createDataFrame([("$.to.mail",), (r"$.to[].mail\.box",)], "path STRING")
+    >>> [row[0] for row in df.select(parent_of(F.col("path"))).collect()]
+    ['$.to', '$.to[]']
+    """
+    return F.regexp_replace(path, r"(?<!\\)\.(?:[^.\\]|\\.)*$", "")

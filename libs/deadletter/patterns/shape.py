@@ -24,6 +24,8 @@ LONGEST_PAYLOAD = 1 << 20
 """Characters of a payload that are parsed; a longer one is told by its size alone."""
 WHOLE = "$"
 LONG_KEY = "<long>"
+MORE = "followed by more"
+"""The kind of a whole after which a payload goes on, beside its own: most readers of JSON take none of it."""
 APART = "\u0001"
 """Stands between the parts of what is said of a payload; in a payload it counts as a digit."""
 DIGITS = f"[0-9{APART}]+"
@@ -57,6 +59,7 @@ ENCODINGS = {
     "beyond ASCII": r"[^\x00-\x7f]|\\u0[1-9a-fA-F]|\\u00[8-9a-fA-F]|\\u[1-9a-fA-F]",
 }
 """How characters can look, the worst first."""
+BACKSLASH = "\\"
 SPACE = " \t\n\r"
 """What JSON takes for white space."""
 _DIGITS, _IDS, _ADDRESS = re.compile(DIGITS), re.compile(IDS), re.compile(ADDRESS, re.ASCII)
@@ -91,7 +94,8 @@ def facts_of(payload: str | None) -> list[str]:
 
 def leaves(payload: str) -> list[Leaf]:
     """The paths of a JSON payload, level by level and sorted by key; ``$`` is the whole. What is in several elements of
-    an array comes once for each. What is not JSON has the one path ``$`` whose kind says how, see :func:`not_json`.
+    an array comes once for each. What is not JSON has the one path ``$`` whose kind says how, see :func:`not_json`. A
+    dot in a key has a backslash before it.
 
     >>> for leaf in leaves('{"id": 7, "to": {"mail": "a1@b.example"}}'):
     ...     print(*leaf)
@@ -101,10 +105,10 @@ def leaves(payload: str) -> list[Leaf]:
     $.to.mail text a#@b.example
     """
     try:
-        level = [(WHOLE, _parsed(payload))]
+        whole, more = _parsed(payload)
     except (ValueError, RecursionError):
         return [(WHOLE, not_json(payload), None)]
-    found: list[Leaf] = []
+    level, found = [(WHOLE, whole)], [(WHOLE, MORE, None)] if more else []
     for _ in range(DEPTH + 1):
         below: list[tuple[str, object]] = []
         for path, value in level:
@@ -144,8 +148,8 @@ def encoding(payload: str) -> str:
     return next((name for name, regex in _ENCODINGS.items() if regex.search(payload)), "ASCII")
 
 
-def _parsed(payload: str) -> object:
-    """The JSON value that a payload starts with; what comes after it does not matter.
+def _parsed(payload: str) -> tuple[object, bool]:
+    """The JSON value that a payload starts with, and whether anything but white space comes after it.
 
     Raises ``ValueError`` where there is none, and ``RecursionError`` where it is too deep.
     """
@@ -154,7 +158,7 @@ def _parsed(payload: str) -> object:
     value, end = _JSON.raw_decode(payload, len(payload) - len(payload.lstrip(SPACE)))
     if not isinstance(value, (dict, list, str)) and payload[end : end + 1].strip(SPACE):
         raise ValueError("a word or a number that only starts a text")
-    return value
+    return value, bool(payload[end:].strip(SPACE))
 
 
 def _object(members: list[tuple[str, object]]) -> dict[str, object]:
@@ -185,7 +189,8 @@ def _children(path: str, value: dict[str, object] | list[object]) -> list[tuple[
 def _path(parent: str, key: str) -> str:
     """The path of a key: one for all that differ in an id only, and nobody's address."""
     ids = _IDS.sub("#", key)
-    return f"{parent}.{_ADDRESS.sub('<email>', ids) if '@' in key else ids}"
+    name = _ADDRESS.sub("<email>", ids) if "@" in key else ids
+    return f"{parent}.{name.replace('.', BACKSLASH + '.')}"
 
 
 def _told(value: object) -> tuple[str, str | None]:
