@@ -44,6 +44,17 @@ PROCESS = uuid.uuid4().hex
 """This process, among those that stage frames in a lake."""
 STAGED_FOR = 86400
 """Seconds after which frames staged in a catalog are what a killed run left."""
+STAGED_AS = {
+    # most values differ: a dictionary of them takes a quarter of the time of a write
+    "parquet.enable.dictionary": "false",
+    # nobody looks for values in it, nor keeps it
+    "parquet.column.statistics.enabled": "false",
+    "parquet.size.statistics.enabled": "false",
+    "parquet.page.write-checksum.enabled": "false",
+}
+"""How frames are staged."""
+BY_HOURS = ("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", "false")
+"""VACUUM goes by the hours that it is given, not by the table's own property alone, as it does by default."""
 MOST_COMPARED = 1000
 """Up to so many rows are compared with those that are there, which costs less than a commit and what reads it."""
 
@@ -341,8 +352,7 @@ class Lake:
         if few is not None:
             return few
         path = f"{self._stage_folder}/{uuid.uuid4().hex}"
-        # nobody looks for values in it, and most differ: a dictionary of them takes a quarter of the time of a write
-        df.write.option("parquet.enable.dictionary", "false").parquet(path)
+        df.write.options(**STAGED_AS).parquet(path)
         return self.spark.read.schema(df.schema).parquet(path)
 
     def clear_stage(self) -> None:
@@ -373,8 +383,10 @@ class Lake:
     def vacuum(self, table: Table, retain_hours: int) -> None:
         """Delete files that no version younger than ``retain_hours`` needs, of an append-only table not before
         :data:`~deadletter.statements.LONGEST_WAIT`."""
-        # the table's own property says so, too: some versions of Delta refuse less, others go by the property alone
+        # the table's own property says so, too: some versions of Delta refuse less
         hours = max(int(retain_hours), LONGEST_WAIT * 24 if table.append_only else 0)
+        with contextlib.suppress(PySparkException):  # serverless sessions take no settings of Delta's
+            self.spark.conf.set(*BY_HOURS)
         self.spark.sql(f"VACUUM {self.identifier(table)} RETAIN {hours} HOURS")
 
     def revise(self, df: DataFrame, table: Table, among: DataFrame) -> None:

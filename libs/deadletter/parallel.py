@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
+
+from deadletter.session import in_main_thread, stop_queries
 
 T = TypeVar("T")
 AT_ONCE = 4
+_stopping = threading.Event()
+"""Whether the user interrupted what goes on: nothing more begins then."""
 
 
 def together(calls: Iterable[Callable[[], T]]) -> list[T]:
     """Make all calls, several at a time, and return their results; the first error is raised when all have ended.
 
+    Where the user interrupts, those that run are stopped and waited for: nothing of them goes on when this is over.
+
     >>> together([lambda: 1, lambda: 2])
     [1, 2]
     """
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        futures = [pool.submit(call) for call in calls]
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        futures = [pool.submit(_unless_stopped, call) for call in calls]
+        wait(futures)
+    except BaseException:  # also in calls that make several themselves
+        _stopping.set()
+        stop_queries()
+        raise
+    finally:
+        pool.shutdown()
+        if in_main_thread():
+            _stopping.clear()
     return [future.result() for future in futures]
+
+
+def _unless_stopped(call: Callable[[], T]) -> T:
+    if _stopping.is_set():
+        raise InterruptedError("the user interrupted it")
+    return call()

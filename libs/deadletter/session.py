@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from deadletter.errors import DeadletterError, first_line
 from deadletter.jars import delta_jars, java_command, kafka_jars
@@ -35,8 +36,6 @@ LOCAL = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # VACUUM lists a table's folders in so many tasks however few they are: 10,000 by default, half a minute a table
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-    # VACUUM goes by the hours that it is given, not by the table's own alone
-    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
     # Lake.replace looks itself: Delta would compare each row with every queue's name in turn
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # every source of a merge is staged before, so it is the same each time it is read
@@ -334,6 +333,22 @@ def end_jvm() -> None:
         late = threading.Timer(JVM_MAY_TAKE, jvm.kill)
         late.daemon = True
         late.start()
+
+
+def stop_queries() -> None:
+    """Have Spark stop what it is at for this process: its own JVM is ended; a server's queries of this session are
+    interrupted, by a thread of their own, as the user's key may have come in the middle of a question to the server."""
+    if Jvm.started and not is_remote():
+        end_jvm()
+        return
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        threading.Thread(target=_interrupt_all, args=[active], daemon=True).start()
+
+
+def _interrupt_all(session: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # a server that is gone works on nothing
+        session.interruptAll()
 
 
 def wait_for_jvm() -> None:

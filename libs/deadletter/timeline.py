@@ -89,7 +89,9 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     to receive that: then it has a life of its own.
     """
     name = _as_kept(lake, message_id)
-    mine = F.col("message_id") == name
+    # what a Pulsar client prints for another id can be an id of another broker's
+    of_pulsar, of_others = F.col("message_id") == name, F.col("message_id") == message_id
+    mine = (of_pulsar & (F.col("system") == "pulsar")) | (of_others & (F.col("system") != "pulsar"))
     places = lake.read(tables.MESSAGE_STATE).where(mine).select(*QUEUE).distinct()
     found, links, origin = together([places.collect, partial(dead_letter_links, lake), partial(_origin, lake, name)])
     if not found and origin:
@@ -108,7 +110,8 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
     shared = lake.read(tables.DEAD_LETTERS).where(mine).select(*DEATH, *SHARED)
     deaths = _rows(_known(dead.where(mine), shared))
-    return Life(name, as_of, happened, _with_a_turn(_rows(shown)), deaths, dead_letter_of=origin)
+    shown_as = name if any(row["system"] == "pulsar" for row in found) else message_id
+    return Life(shown_as, as_of, happened, _with_a_turn(_rows(shown)), deaths, dead_letter_of=origin)
 
 
 def rule(death: Mapping) -> str:

@@ -87,6 +87,18 @@ def test_a_dead_letter_that_somebody_received(spark, tmp_path):
     assert [status["status"] for status in found.statuses] == ["claimed"]
 
 
+def test_an_id_that_a_pulsar_client_would_print_for_another_one(spark, tmp_path):
+    """Of RabbitMQ it is the publisher's own."""
+    lake = Lake(spark, str(tmp_path))
+    lake.create_missing()
+    state = {"system": "rabbitmq", "tenant": "/", "queue": "orders", "subscription": "", "message_id": "42:7:0"}
+    state["deliveries"] = [(NOON, "e", None, "ann", None)]
+    rows = [[state.get(name) for name in tables.MESSAGE_STATE.column_names]]
+    lake.append(spark.createDataFrame(rows, tables.MESSAGE_STATE.ddl), tables.MESSAGE_STATE)
+    found = life(lake, "42:7:0", NOON)
+    assert found.message_id == "42:7:0" and len(found.moments) == 1
+
+
 def test_times_of_programs_have_their_offset(lake, dead):
     row = dead[0]["zaqar"]
     found = json.loads(told(lake, row["message_id"], "--json"))

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from deadletter import cli, session
+from deadletter import cli, parallel, session
 
 TOLD = "deadletter: interrupted; start the command again: what was written before is whole\n"
 JAVA = """#!/bin/bash
@@ -104,3 +106,22 @@ def test_a_process_that_starts_is_known_before_it_ends(monkeypatch):
     session.wait_for_jvm()
     assert child.returncode == -signal.SIGTERM
     monkeypatch.setattr(session.Jvm, "ending", False)
+
+
+def test_nothing_goes_on_when_calls_at_once_are_interrupted(monkeypatch):
+    """What runs is stopped and waited for; what waits for its turn never begins, also in a call that makes several."""
+    stopped, done, others = threading.Event(), [], []
+    monkeypatch.setattr(parallel, "stop_queries", stopped.set)
+
+    def query(name):
+        assert stopped.wait(60)
+        time.sleep(0.2)
+        done.append(name)
+
+    calls = [lambda: parallel.together([partial(query, f"inner {n}") for n in range(9)])]
+    calls += [partial(query, f"outer {n}") for n in range(9)]
+    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        parallel.together(calls)
+    assert sorted(done) == [*(f"inner {n}" for n in range(4)), *(f"outer {n}" for n in range(3))]
+    assert parallel.together([lambda: others.append(1)]) == [None] and others == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 import click
 
@@ -67,7 +68,9 @@ def main() -> None:
         cli(standalone_mode=True)
     except Exception as error:
         told = failure(error)
-        if told is None or debugging():
+        if told is None:
             raise
+        if debugging():
+            traceback.print_exception(error)
         say(f"deadletter: {told}", err=True)
         sys.exit(told.exit_code)

@@ -99,7 +99,7 @@ def _interrupt_told() -> Iterator[None]:
     def end(number: int, _: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         pressed.append(number)
-        session.end_jvm()
+        session.stop_queries()
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
@@ -114,6 +114,7 @@ def _interrupt_told() -> Iterator[None]:
         raise Interrupted(INTERRUPTED) from error
     finally:
         if pressed:
+            session.end_jvm()
             session.wait_for_jvm()
         if mine:
             signal.signal(signal.SIGINT, before)

@@ -9,6 +9,8 @@ from deadletter import tables
 
 SETS = {"deliveries": "delivery", "failures": "failure", "deaths": "death"}
 """The columns of ``silver.message_state`` that are sets, and the facts that are in them."""
+SHOWING = ("deliveries", "failures")
+"""Those that show the message in its queue, which a death does not: an event from another queue may tell of it."""
 
 
 def _set_of(facts: DataFrame, column: str) -> Column:
@@ -20,23 +22,25 @@ def _set_of(facts: DataFrame, column: str) -> Column:
 
 def message_state(facts: DataFrame) -> DataFrame:
     """Rows of ``silver.message_state`` from message facts: sets united, earliest values kept."""
-    shown_by = [part for part in ("posted", "delivery", "settled", "failure") if part in facts.columns]
-    seen = F.least(*[F.col(f"{part}.time") for part in shown_by])
     return (
-        facts.withColumn("seen", seen)
         # A message's facts are in different events: gathering them before they are together only costs. Not by all of
         # the key: by a part that is a constant here they would be shuffled once more.
-        .repartition(*tables.QUEUE, "message_id")
+        facts.repartition(*tables.QUEUE, "message_id")
         .groupBy(*tables.MESSAGE_KEY)
         .agg(
             F.to_date(F.min("created_at")).alias("created_day"),
             F.min("posted").alias("posted"),
             F.min("settled").alias("settled"),
             *[_set_of(facts, column) for column in SETS],
-            F.min("seen").alias("seen"),
         )
+        # all of these begin with their time, and sets are in its order
+        .withColumn("seen", F.least("posted.time", "settled.time", *[_first(name)["time"] for name in SHOWING]))
         .select(*tables.MESSAGE_STATE.column_names)
     )
+
+
+def _first(column: str) -> Column:
+    return F.get(column, F.lit(0))
 
 
 def claims(facts: DataFrame) -> DataFrame:
