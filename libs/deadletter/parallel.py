@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from deadletter.session import in_main_thread, stop_queries
+from deadletter.session import in_main_thread, queries_interrupted
 
 T = TypeVar("T")
 AT_ONCE = 4
@@ -23,18 +23,21 @@ def together(calls: Iterable[Callable[[], T]]) -> list[T]:
     >>> together([lambda: 1, lambda: 2])
     [1, 2]
     """
-    pool = ThreadPoolExecutor(AT_ONCE)
+    calls, pool = list(calls), ThreadPoolExecutor(AT_ONCE)
     try:
         futures = [pool.submit(_unless_stopped, call) for call in calls]
         wait(futures)
-    except BaseException:  # also in calls that make several themselves
+    except KeyboardInterrupt:  # only the main thread gets it: calls that make several themselves ask the flag
         _stopping.set()
-        stop_queries()
+        with queries_interrupted():
+            pool.shutdown()
         raise
     finally:
-        pool.shutdown()
-        if in_main_thread():
-            _stopping.clear()
+        try:
+            pool.shutdown()
+        finally:
+            if in_main_thread():
+                _stopping.clear()
     return [future.result() for future in futures]
 
 

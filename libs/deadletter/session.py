@@ -326,7 +326,8 @@ def in_main_thread() -> bool:
 
 
 def end_jvm() -> None:
-    """Have the JVM that this process started, if any, end: what waits for its answer fails then."""
+    """Have the JVM that this process started, if any, end: what waits for its answer fails then, unless it asks a
+    server in it, see :func:`queries_interrupted`."""
     Jvm.ending = bool(Jvm.started)
     for jvm in Jvm.started:
         jvm.terminate()
@@ -335,20 +336,40 @@ def end_jvm() -> None:
         late.start()
 
 
-def stop_queries() -> None:
-    """Have Spark stop what it is at for this process: its own JVM is ended; a server's queries of this session are
-    interrupted, by a thread of their own, as the user's key may have come in the middle of a question to the server."""
-    if Jvm.started and not is_remote():
-        end_jvm()
-        return
-    active = SparkSession.getActiveSession()
+@contextlib.contextmanager
+def queries_interrupted() -> Iterator[None]:
+    """Meanwhile have Spark stop, once a second, what this session asks of it: who makes several queries goes on with
+    the next one. By a thread of its own, as the user's key may have come in the middle of a question to a server.
+
+    Of an own JVM that is ended nothing is asked.
+    """
+    active, over = None if Jvm.ending else SparkSession.getActiveSession(), threading.Event()
+
+    def interrupt() -> None:
+        while True:
+            with contextlib.suppress(Exception):  # a server that is gone works on nothing
+                active.interruptAll()
+            if over.wait(1):
+                return
+
+    asking = threading.Thread(target=interrupt, daemon=True)
     if active is not None:
-        threading.Thread(target=_interrupt_all, args=[active], daemon=True).start()
+        asking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if active is not None:
+            asking.join(JVM_MAY_TAKE)
 
 
-def _interrupt_all(session: SparkSession) -> None:
-    with contextlib.suppress(Exception):  # a server that is gone works on nothing
-        session.interruptAll()
+def leave_server() -> None:
+    """Give back the session of a Spark Connect server, before the JVM that it is in is ended: a client that finds no
+    server when the process ends asks for minutes."""
+    active = SparkSession.getActiveSession() if is_remote() else None
+    if active is not None:
+        with contextlib.suppress(Exception):
+            active.stop()
 
 
 def wait_for_jvm() -> None:

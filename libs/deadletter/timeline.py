@@ -110,8 +110,9 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     shown = status.select(*MESSAGE_KEY, "status", "claims_granted", "delay_until", "expires_at")
     shared = lake.read(tables.DEAD_LETTERS).where(mine).select(*DEATH, *SHARED)
     deaths = _rows(_known(dead.where(mine), shared))
-    shown_as = name if any(row["system"] == "pulsar" for row in found) else message_id
-    return Life(shown_as, as_of, happened, _with_a_turn(_rows(shown)), deaths, dead_letter_of=origin)
+    in_pulsar = any(row["system"] == "pulsar" for row in found)
+    shown_as, of = (name, origin) if in_pulsar else (message_id, None)
+    return Life(shown_as, as_of, happened, _with_a_turn(_rows(shown)), deaths, dead_letter_of=of)
 
 
 def rule(death: Mapping) -> str:

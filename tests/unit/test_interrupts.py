@@ -110,18 +110,56 @@ def test_a_process_that_starts_is_known_before_it_ends(monkeypatch):
 
 def test_nothing_goes_on_when_calls_at_once_are_interrupted(monkeypatch):
     """What runs is stopped and waited for; what waits for its turn never begins, also in a call that makes several."""
-    stopped, done, others = threading.Event(), [], []
-    monkeypatch.setattr(parallel, "stop_queries", stopped.set)
+    begun, stopped, done, others = [], threading.Event(), [], []
+
+    @contextlib.contextmanager
+    def stopping():
+        stopped.set()
+        yield
+
+    monkeypatch.setattr(parallel, "queries_interrupted", stopping)
 
     def query(name):
+        begun.append(name)
+        if len(begun) == parallel.AT_ONCE + parallel.AT_ONCE - 1:
+            os.kill(os.getpid(), signal.SIGINT)
         assert stopped.wait(60)
         time.sleep(0.2)
         done.append(name)
 
     calls = [lambda: parallel.together([partial(query, f"inner {n}") for n in range(9)])]
     calls += [partial(query, f"outer {n}") for n in range(9)]
-    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
         parallel.together(calls)
     assert sorted(done) == [*(f"inner {n}" for n in range(4)), *(f"outer {n}" for n in range(3))]
     assert parallel.together([lambda: others.append(1)]) == [None] and others == [1]
+
+
+def test_an_error_in_what_is_to_be_called_is_no_interrupt(monkeypatch):
+    monkeypatch.setattr(parallel, "queries_interrupted", lambda: pytest.fail("nobody interrupts"))
+    with pytest.raises(ZeroDivisionError):
+        parallel.together(partial(print, 1 / n) for n in (1, 0))
+    assert parallel.together([lambda: 1]) == [1]
+
+
+class Server:
+    """A session of Spark Connect that counts how often its queries were interrupted."""
+
+    interrupted = 0
+
+    def interruptAll(self):
+        self.interrupted += 1
+        raise ConnectionError
+
+
+def test_a_server_is_asked_to_stop_until_all_have_ended(monkeypatch):
+    server = Server()
+    monkeypatch.setattr(session.Jvm, "ending", False)
+    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: server)
+    with session.queries_interrupted():
+        time.sleep(1.5)
+    assert server.interrupted == 2
+    monkeypatch.setattr(session.Jvm, "ending", True)
+    with session.queries_interrupted():
+        pass
+    assert server.interrupted == 2

@@ -67,6 +67,14 @@ def test_spark_and_python_mask_and_sign_alike(spark):
         ("Invalid user input", "Invalid user input"),
         ("quota for user exceeded", "quota for user exceeded"),
         ("opened for user inputs", "opened for user <name>"),
+        ("Access denied for user 'agent'@'10.0.0.1'", "Access denied for user '<name>'@'<ip>'"),
+        ("Failed password for on.lee from 10.0.0.1", "Failed password for <name> from <ip>"),
+        ("Invalid user data-team from 10.0.0.1", "Invalid user <name> from <ip>"),
+        ("country_code='DE' barcode=\"X Y\" encode=Bar(1)", "country_code=<text> barcode=<text> encode=<object>"),
+        ("errmsg='no route' error_code='X Y'", "errmsg='no route' error_code='X Y'"),
+        ("<f>bad token in header => expected JWT</f>", "<f>bad token in header => expected JWT</f>"),
+        ('Set-Cookie: prefs="dark"; session=abc', "Set-Cookie: <secret>"),
+        ("Cookie: sid=abc; name=Ada Low; of=def was refused", "Cookie: <secret> was refused"),
     ],
 )
 def test_values_give_way(text, masked):
@@ -127,6 +135,7 @@ def test_private_rows_alone_keep_the_rest_readable():
         ('{"account_number": "O", "accountNo": 12}', '{"account_number": <card>, "accountNo": <card>}'),
         ('{"contacts": [{"id": 1, "name": "Ada O"}, {"name": "O"}], "n": 1}', '{"contacts": <name>, "n": 1}'),
         ('{"users": [{"of": ["a"], "name": "O"},{"id": 2, "name": "O"}]}', '{"users": <name>}'),
+        ('{"users": [{"name_prefix": "Dr", "name": "O"}, {"name": "O"}]}', '{"users": <name>}'),
     ],
 )
 def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, masked):
@@ -135,6 +144,17 @@ def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, m
         assert "O" not in mask_text(text) and "w0rd" not in mask_text(text)
         # as an envelope holds a payload: JSON in a string of JSON
         text, masked = json.dumps(text), json.dumps(masked)
+
+
+def test_persons_are_hidden_where_json_is_indented():
+    text, hidden = (
+        json.dumps({"contacts": [{"name": "Ada Low"}, {"name": "Bob"}]}, indent=12),
+        '{\n "contacts": <name>\n}',
+    )
+    for _ in range(3):
+        shown = mask_text(text, private_masks())
+        assert shown.replace(" " * 12, " ") == hidden
+        text, hidden = json.dumps(text), json.dumps(hidden)
 
 
 @pytest.mark.parametrize(

@@ -503,6 +503,18 @@ def test_a_policy_for_all_queues_makes_no_work_queue_of_the_dead_letter_queue(di
     assert (row["queue"], row["dead_letter_queue"], row["cause"]) == ("reports", "dlq", "ttl")
 
 
+BY_POLICY = policy_set(definition={"dead-letter-exchange": "dlx", "dead-letter-routing-key": "orders"})
+KEPT_ITS_NAME = story(
+    *(at(0, BY_POLICY), at(0, queue_created()), posted(1, "orders", "other"), posted(1, "delay")),
+    read(7, "orders", entry("delay", 6, "expired")),
+)
+
+
+def test_a_work_queue_may_keep_its_name_as_the_routing_key_of_a_policy(died):
+    """Its exchange sends elsewhere by that; what comes to it after a delay is not dead."""
+    assert not died(KEPT_ITS_NAME)
+
+
 AHEAD = 8
 """Seconds that the consumer's clock is ahead of the collector's."""
 TAKEN_BACK = [

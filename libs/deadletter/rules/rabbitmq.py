@@ -173,9 +173,10 @@ def _step(at: Column, held: Column, own: Column, best: Column, operator: Column,
     exchange, key = (F.when(held["kind"] != "deleted", F.coalesce(held[name], best[name])) for name in SENDS)
     # the default exchange alone sends by the queue's name; by any other a queue's own name is what is bound elsewhere
     target = F.when(exchange.isNotNull() & ((key != queue) | (exchange == "")), F.nullif(key, F.lit("")))
-    # a policy for a whole vhost holds for its dead letter queues too: they send nothing on by an exchange alone, nor by
-    # their own name
-    told = F.when(held[SENDS[0]].isNotNull() | ((key != "") & (key != queue)), exchange)
+    # a policy for a whole vhost holds for its dead letter queues too: they send nothing on by an exchange alone, nor to
+    # themselves
+    leads_away = (key != "") & ((key != queue) | (exchange != ""))
+    told = F.when(held[SENDS[0]].isNotNull() | leads_away, exchange)
     return F.struct(
         at["time"].alias("valid_from"),
         at["event_id"].alias("event_id"),
