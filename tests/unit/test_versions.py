@@ -10,7 +10,7 @@ import deadletter
 from deadletter import parsing
 
 ROOT = Path(deadletter.__file__).parent
-PARSES = ("parsing/*.py", "columns.py")
+PARSES = ("parsing/*.py", "columns.py", "regexes.py", "rules/pulsar.py", "rules/rabbitmq.py")
 JUDGES = ("rules/*.py", "gold/dead_letters.py", "gold/facts.py", "gold/lying.py", "gold/status.py", "gold/zaqar.py")
 JUDGES += ("gold/rabbitmq*.py", "gold/pulsar.py", "gold/discrepancies.py")
 
@@ -34,8 +34,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (7, "64df1a4463f81561")),
-        (JUDGES, deadletter.RULES_VERSION, ("14", "ac5234cb3d8b0e18")),
+        (PARSES, parsing.PARSER_VERSION, (7, "0e7d15c422b26704")),
+        (JUDGES, deadletter.RULES_VERSION, ("14", "4af206feb7fa7ef7")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

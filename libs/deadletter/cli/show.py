@@ -14,7 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.cli.common import condition_told, lake_option, open_gold, parse_time, print_table, say, say_first
+from deadletter.cli.common import (
+    condition_told,
+    lake_option,
+    open_gold,
+    open_lake,
+    parse_time,
+    print_table,
+    say,
+    say_first,
+)
 from deadletter.cli.failing import Py4JJavaError
 from deadletter.errors import UsageError, last_cause
 from deadletter.gold.status import STANDING
@@ -58,7 +67,8 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
         raise UsageError(f"no table {table}. There are: {names}")
     if as_of is not None and found is not tables.MESSAGE_STATE:
         raise UsageError(f"--as-of goes with message_state; {found.full_name} is as the last run's --as-of made it")
-    lake, most = open_gold(lake_root), limit or (20 if form == "table" else None)
+    lake = (open_gold if found.layer == "gold" else open_lake)(lake_root)
+    most = limit or (20 if form == "table" else None)
     with condition_told(where, STANDING if found is tables.MESSAGE_STATE and as_of is None else ()):
         df = select_rows(lake, found, as_of, where, most and most + 1)
         rows = as_json_rows(df)

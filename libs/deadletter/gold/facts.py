@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from deadletter.parallel import together
 from deadletter.rules.policy import histories, is_purge
-from deadletter.rules.rabbitmq_counter import counting_classic, since_return
+from deadletter.rules.rabbitmq_counter import counting_classic, of_one_kind, since_return
 from deadletter.staging import Stage
 from deadletter.tables import QUEUE
 
@@ -132,8 +132,7 @@ def dated(deaths: Column, deliveries: Column) -> Column:
 
 
 def _is_earlier(told: Column, death: Column) -> Column:
-    alike = (told["reason"] == death["reason"]) & (told["first"] == death["first"])
-    return alike & (told["count"] < death["count"]) & (told["told"] < death["told"])
+    return of_one_kind(told, death) & (told["count"] < death["count"]) & (told["told"] < death["told"])
 
 
 def counted_deliveries() -> Column:

@@ -173,13 +173,12 @@ def _told() -> Column:
     yet. What was read in several queues, as a tap beside the dead letter queue has each letter, lies in the one of
     these that the policy names."""
     rejected = _is_reject(F.col("told"))
-    named = policy_at(F.col("policies"), F.col("told.time"))["dead_letter_queue"]
-    then = policy_at(F.col("policies"), F.col("told.time") + F.expr(_SECOND))["dead_letter_queue"]
-    seen = F.exists("deaths", lambda d: is_same(d, F.col("told")) & (d["dead_letter_queue"] == then))
-    shown = F.when(seen, then).otherwise(F.col("told.dead_letter_queue"))
+    then = F.when(rejected, F.col("told.time")).otherwise(F.col("told.time") + F.expr(_SECOND))
+    named = policy_at(F.col("policies"), then)["dead_letter_queue"]
+    seen = F.exists("deaths", lambda d: is_same(d, F.col("told")) & (d["dead_letter_queue"] == named))
     death = F.struct(
         *[F.col(f"told.{name}").alias(name) for name in ("time", "event_id", "reason", "told")],
-        F.when(rejected, named).otherwise(shown).alias("dead_letter_queue"),
+        F.when(rejected | seen, named).otherwise(F.col("told.dead_letter_queue")).alias("dead_letter_queue"),
         F.when(rejected, "derived").otherwise("observed").alias("evidence"),
     )
     return F.when(F.col("told").isNotNull(), death)

@@ -137,8 +137,12 @@ def first_told(death: Column, deaths: Column) -> Column:
 
 def is_same(told: Column, death: Column) -> Column:
     """Whether what is ``told`` of a message is this ``death``: as many of the kind since the same first one."""
-    alike = (told["reason"] == death["reason"]) & (told["first"] == death["first"])
-    return alike & told["count"].eqNullSafe(death["count"])
+    return of_one_kind(told, death) & told["count"].eqNullSafe(death["count"])
+
+
+def of_one_kind(told: Column, death: Column) -> Column:
+    """Whether what is ``told`` of a message counts on from the same first death as this ``death`` does."""
+    return (told["reason"] == death["reason"]) & (told["first"] == death["first"])
 
 
 def since_return(deliveries: Column, deaths: Column) -> Column:

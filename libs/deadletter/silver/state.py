@@ -34,13 +34,11 @@ def message_state(facts: DataFrame) -> DataFrame:
             *[_set_of(facts, column) for column in SETS],
         )
         # all of these begin with their time, and sets are in its order
-        .withColumn("seen", F.least("posted.time", "settled.time", *[_first(name)["time"] for name in SHOWING]))
+        .withColumn(
+            "seen", F.least("posted.time", "settled.time", *[F.get(name, F.lit(0))["time"] for name in SHOWING])
+        )
         .select(*tables.MESSAGE_STATE.column_names)
     )
-
-
-def _first(column: str) -> Column:
-    return F.get(column, F.lit(0))
 
 
 def claims(facts: DataFrame) -> DataFrame:

@@ -190,10 +190,11 @@ def _write_anew(lake: Lake, good: Mapping[Table, DataFrame], quarantine: DataFra
 
 
 def _merge(
-    lake: Lake, good: dict[Table, DataFrame], quarantine: DataFrame, settle: Callable[[DataFrame], None] | None
+    lake: Lake, good: Mapping[Table, DataFrame], quarantine: DataFrame, settle: Callable[[DataFrame], None] | None
 ) -> None:
     """Merge these rows into silver, those of quarantine by ``settle`` where it is given."""
-    good[tables.MESSAGE_STATE], days = _with_days(lake, good[tables.MESSAGE_STATE])
+    dated, days = _with_days(lake, good[tables.MESSAGE_STATE])
+    good = {**good, tables.MESSAGE_STATE: dated}
     queues = literal_queues(_note_changes(lake, good))
     pruning = {tables.MESSAGE_STATE: f"({queues}) AND {days}"}
     merges = [partial(lake.merge, batch, table, pruning.get(table, queues)) for table, batch in good.items()]
