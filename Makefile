@@ -29,7 +29,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 
 $(VENV)/.ready: $(VENV)/.installed
 	@echo "Starting Spark once: it fetches its jars and stores its classes (two or three minutes)"
-	$(BIN)/python -m deadletter.warmup
+	$(BIN)/python -m deadletter.spark.warmup
 	@touch $@
 
 demo: setup ## Run the main job on the bundled captures and write the report

@@ -5,7 +5,7 @@ import re
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import great_expectations as gx
 
 from deadletter import tables
 from deadletter.lake import Lake
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
 
 EXPECTATIONS = Path(__file__).parent.parent / "expectations"
 PARAMETERS = {"as_of": "2999-01-01T00:00:00"}

@@ -72,7 +72,7 @@ def copy_rows(rows, copy, days):
 def multiply_ours(path, times, days):
     spark = ours.start()
     lake = Lake(spark, path)
-    done = lake.all_progress()
+    done = lake.progress.all()
     for table in OURS:
         rows = lake.read(table, lake.version(table))
         rows = rows if table is tables.QUEUE_EVENTS else rows.where(OF_HISTORY).where(CLAIMED.get(table.name, "true"))
@@ -85,7 +85,7 @@ def multiply_ours(path, times, days):
     valid_from = F.when(F.expr(OF_HISTORY), earlier).otherwise(F.col("valid_from"))
     lake.replace(policies.withColumn("valid_from", valid_from), tables.QUEUE_POLICIES)
     taken_in = lake.version(tables.QUEUE_EVENTS)
-    lake.note_all({step: Progress(taken_in, done[step].as_of) for step in ("silver", "gold")})
+    lake.progress.note_all({step: Progress(taken_in, done[step].as_of) for step in ("silver", "gold")})
 
 
 def multiply_textbook(path, times, days):

@@ -18,7 +18,7 @@ from deadletter import tables
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.lake import Lake
 from deadletter.replay import facts_at
-from deadletter.session import get_spark, tune
+from deadletter.spark.session import get_spark, tune
 from deadletter.times import from_micros
 
 LIMIT, TIMES = 2, 4

@@ -11,7 +11,7 @@ import side
 from deadletter import steps, tables
 from deadletter.gates.gate import Gate
 from deadletter.lake import Lake
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
 
 
 def start():

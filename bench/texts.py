@@ -115,7 +115,7 @@ def _write(path, labelled):
 
 def ours(path, out):
     from deadletter.patterns.grouping import add_signature, group_texts
-    from deadletter.session import get_spark, tune
+    from deadletter.spark.session import get_spark, tune
 
     spark = get_spark()
     tune(spark, 1 << 40)

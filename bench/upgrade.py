@@ -16,8 +16,8 @@ from records import rabbitmq_message, selected
 
 from deadletter import tables
 from deadletter.lake import Lake
-from deadletter.session import get_spark, tune
-from deadletter.statements import create_statement
+from deadletter.lake.statements import create_statement
+from deadletter.spark.session import get_spark, tune
 
 ADDED = next(column for column in tables.MESSAGE_STATE.columns if column.name == "deliveries")
 BEFORE = replace(

@@ -10,8 +10,7 @@
 
 # COMMAND ----------
 
-from deadletter import views
-from deadletter.notebook import number_widget, open_lake, widget
+from deadletter.notebook import number_widget, open_lake, views, widget
 from deadletter.report import charts
 
 lake = open_lake(widget("lake", "", "Lake"))

@@ -4,7 +4,7 @@ import argparse
 
 from deadletter import sources
 from deadletter.lake import Lake
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
 from deadletter.steps import bronze
 
 

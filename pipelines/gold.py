@@ -5,7 +5,7 @@ from datetime import datetime
 
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import STORES
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
 from deadletter.steps import gold
 from deadletter.steps.quality import gated
 from deadletter.times import utc

@@ -3,8 +3,8 @@
 import argparse
 
 from deadletter.lake import Lake
-from deadletter.maintenance import SHORTEST_RETENTION, maintain
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
+from deadletter.steps.maintenance import SHORTEST_RETENTION, maintain
 
 
 def main(arguments: list[str] | None = None) -> None:

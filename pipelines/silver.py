@@ -3,7 +3,7 @@
 import argparse
 
 from deadletter.lake import Lake
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
 from deadletter.steps import Summary, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.run import ahead

@@ -1,6 +1,6 @@
 """Dead Letter Office: the exact, replayable state of every message of your queues.
 
-``tables`` says what every table holds, ``lake`` is the only module that reads and writes them,
+``tables`` says what every table holds, ``lake`` is the only package that reads and writes them,
 ``parsing`` turns raw events into facts, ``rules`` holds what the brokers' documents say,
 ``silver`` and ``gold`` are the transforms between the layers, ``steps`` runs them in order.
 """

@@ -19,7 +19,7 @@ from deadletter.rules.policy import histories
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.zaqar_store import REDIS, STORES, Habits
-from deadletter.staging import held_if_few
+from deadletter.spark.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
 
 WRITING = "writing"
@@ -29,7 +29,7 @@ leaves both old and new tables, which the next one derives anew."""
 
 def gold_as_of(lake: Lake) -> datetime:
     """The time (UTC) that the gold tables stand for; :class:`UsageError` where no run has finished."""
-    done = lake.progress("gold")
+    done = lake.progress.of("gold")
     if done is None or done.as_of is None:
         raise UsageError(f"{lake.root}: no run has finished here yet")
     return done.as_of
@@ -37,7 +37,7 @@ def gold_as_of(lake: Lake) -> datetime:
 
 def is_half_written(lake: Lake) -> bool:
     """Whether a run is writing the gold tables, or was interrupted as it did: some are as before, some as of later."""
-    begun = lake.progress(WRITING)
+    begun = lake.progress.of(WRITING)
     return begun is not None and begun.source_version == 1
 
 
@@ -75,7 +75,7 @@ def chosen_habits(lake: Lake, done: Mapping[str, Progress], given: Habits | None
     if given is None:
         return habits_in(done)
     if "store" not in done or done["store"].source_version != digest(given.name):
-        lake.note_progress("store", digest(given.name), None)
+        lake.progress.note("store", digest(given.name), None)
     return given
 
 
@@ -109,5 +109,5 @@ def dead_letter_links(lake: Lake) -> list[Link]:
 
 def status_at(lake: Lake, as_of: datetime) -> DataFrame:
     """``silver.message_state`` with each message's status at ``as_of``, by the lake's own habits."""
-    facts, habits = each(facts_at(lake, as_of), held_if_few), habits_in(lake.all_progress())
+    facts, habits = each(facts_at(lake, as_of), held_if_few), habits_in(lake.progress.all())
     return message_status(facts, all_deaths(facts, habits, held_if_few, facts.systems()), habits)

@@ -19,7 +19,7 @@ from deadletter import tables
 from deadletter.errors import DeadletterError, UsageError, first_line
 from deadletter.lake import Lake
 from deadletter.report.charts import survival
-from deadletter.session import on_databricks
+from deadletter.spark.session import on_databricks
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
-from deadletter.frames import frame_of
 from deadletter.gold.decisions import Decisions, standing
 from deadletter.gold.identity import aliases
 from deadletter.gold.patterns import judged
 from deadletter.lake import Lake
+from deadletter.spark.frames import frame_of
 from deadletter.times import from_micros
 
 ORDER = ("decided_at", "pattern_id", "action")
@@ -158,6 +158,6 @@ def rejudge(lake: Lake, as_of: datetime) -> None:
     held = standing_decisions(lake, by_grouping(lake), as_of)
     patterns = judged(lake.read(tables.POISON_PATTERNS), as_of, held)
     lake.replace(patterns, tables.POISON_PATTERNS)
-    done = lake.progress("decisions")
+    done = lake.progress.of("decisions")
     if done and done.source_version == version - 1:  # an earlier one may still have to be derived
-        lake.note_progress("decisions", version, as_of)
+        lake.progress.note("decisions", version, as_of)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from deadletter import session, steps
+from deadletter import steps
 from deadletter.lake import Lake
+from deadletter.spark import session
 
 TESTS = Path(__file__).parent.parent / "captures"
 BUNDLED = Path(str(files("deadletter") / "captures"))

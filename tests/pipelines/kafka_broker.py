@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from deadletter import jars
+from deadletter.spark import jars
 
 KAFKA = '<dependency org="org.apache.kafka" name="kafka_2.13" rev="3.9.1" conf="default"/>'
 SMALL = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -15,10 +15,11 @@ from urllib.request import Request, urlopen
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter import tables, views
+from deadletter import tables
 from deadletter.dashboard.queries import Data
 from deadletter.dashboard.server import bundled, server, write
 from deadletter.errors import DeadletterError
+from deadletter.notebook import views
 from deadletter.report.page import NOTHING
 
 PAGES = ["dead-letters", "queues"]
@@ -65,7 +66,7 @@ def test_figures_are_the_tables(address, lake):
 
 
 def test_what_is_held_was_not_dropped_and_not_removed(lake):
-    dead, as_of = lake.read(tables.DEAD_LETTERS).where("dead_letter_queue IS NOT NULL"), lake.progress("gold").as_of
+    dead, as_of = lake.read(tables.DEAD_LETTERS).where("dead_letter_queue IS NOT NULL"), lake.progress.of("gold").as_of
     rows = dead.select("dead_letter_queue", "removed_at", F.col("expires_at") <= F.lit(as_of)).collect()
     wanted = Counter(queue for queue, removed, dropped in rows if not removed and not dropped)
     assert any(dropped for *_, dropped in rows) and any(removed for _, removed, _ in rows)

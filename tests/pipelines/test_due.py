@@ -12,11 +12,12 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter import session, steps, tables, triage
+from deadletter import steps, tables, triage
 from deadletter.errors import DeadletterError
 from deadletter.gold.patterns import judged
 from deadletter.lake import Lake
 from deadletter.replay import WRITING, gold_as_of
+from deadletter.spark import session
 from tests.command import call
 from tests.models.clock import SECOND, START, iso
 from tests.models.pulsar import Topic
@@ -184,9 +185,9 @@ def test_time_alone_makes_a_pattern_quiet(runs, monkeypatch):
     monkeypatch.setitem(session.TINY, session.HELD_ROWS, "0")
     lake, _, landing = runs
     lake.vacuum(tables.QUEUE_EVENTS, 168)
-    assert lake.version(tables.QUEUE_EVENTS) > lake.progress("silver").source_version
+    assert lake.version(tables.QUEUE_EVENTS) > lake.progress.of("silver").source_version
     before = {row["status"] for row in lake.read(tables.POISON_PATTERNS).collect()}
-    told, later = [], lake.progress("gold").as_of + timedelta(days=30)
+    told, later = [], lake.progress.of("gold").as_of + timedelta(days=30)
     summary = steps.run(lake, str(landing), as_of=later, tell=told.append)
     assert "silver: no new events" in told
     assert [text for text in summary.warnings if "captured_at" in text] == []
@@ -196,12 +197,12 @@ def test_time_alone_makes_a_pattern_quiet(runs, monkeypatch):
 def test_the_same_tables_as_when_everything_is_derived_after_a_write_that_was_not_finished(runs):
     lake, _, landing = runs
     before, told = {table: lake.read(table).collect() for table in COMPARED}, []
-    lake.note_progress(WRITING, 1, None)
+    lake.progress.note(WRITING, 1, None)
     name = before[tables.POISON_PATTERNS][0]["pattern_id"]
     with pytest.raises(DeadletterError, match="Nothing was decided"):
         call("patterns", "mute", name, "--lake", lake.root, "--by", "ann", "--why", "known")
     assert "some are older than others" in call("patterns", "list", "--lake", lake.root).stderr
-    steps.run(lake, str(landing), as_of=lake.progress("gold").as_of, tell=told.append)
+    steps.run(lake, str(landing), as_of=lake.progress.of("gold").as_of, tell=told.append)
     assert [text for text in told if text.startswith("gold: judging") and "queues" not in text]
     for table in COMPARED:
         after = lake.read(table).collect()

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
+from deadletter.explain.moments import moments
+from deadletter.explain.timeline import life
 from deadletter.gold.scope import Scope
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
-from deadletter.moments import moments
 from deadletter.replay import facts_at, gold_as_of, status_at
 from deadletter.rules.zaqar_store import REDIS
-from deadletter.session import tune
-from deadletter.timeline import life
+from deadletter.spark.session import tune
 from tests.command import call
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -57,7 +57,7 @@ def test_an_event_that_would_be_lost_stops_the_run(spark, tmp_path, monkeypatch)
         with pytest.raises(GateError, match=r"silver: \d+ events are in no table .* Nothing was merged") as stopped:
             steps.run(lake, str(landing), tell=quiet)
     assert stopped.value.exit_code == 3
-    assert lake.read(tables.MESSAGE_STATE).isEmpty() and lake.progress("silver") is None
+    assert lake.read(tables.MESSAGE_STATE).isEmpty() and lake.progress.of("silver") is None
     steps.run(lake, str(landing), tell=quiet)
     assert not lake.read(tables.MESSAGE_STATE).isEmpty()
 

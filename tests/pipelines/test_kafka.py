@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from deadletter import cli, jars, steps, tables
+from deadletter import cli, steps, tables
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
 from deadletter.sources import topics
+from deadletter.spark import jars
 from deadletter.steps import bronze
 from tests.pipelines import kafka_broker
 from tests.pipelines.comparing import GOLD, SILVER, assert_same_rows

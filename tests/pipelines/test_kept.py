@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter import session, steps, tables
+from deadletter import steps, tables
 from deadletter.gold import healthy, kept
 from deadletter.lake import Lake
 from deadletter.replay import gold_as_of
 from deadletter.rules.zaqar_store import DOCUMENT
+from deadletter.spark import session
 from tests.models import zaqar
 from tests.models.clock import SECOND, START
 from tests.pipelines.comparing import COMPARED, assert_same_rows

@@ -238,7 +238,7 @@ def test_an_empty_landing_folder(spark, tmp_path, monkeypatch):
     assert walked.count(str(tmp_path / "landing")) == 1
     assert summary.events_in == 0
     assert "nothing to take in" in summary.warnings[0]
-    assert habits_in(lake.all_progress()) == MONGODB
+    assert habits_in(lake.progress.all()) == MONGODB
 
 
 def test_a_landing_folder_that_spark_would_read_as_others(spark, tmp_path):

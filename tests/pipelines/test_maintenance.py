@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from deadletter.cli import cli
 from deadletter.lake import Lake
-from deadletter.maintenance import maintain
-from deadletter.statements import create_statement
+from deadletter.lake.statements import create_statement
+from deadletter.steps.maintenance import maintain
 from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
 from deadletter.triage import decide, decisions_version
 
@@ -21,7 +21,7 @@ def fragmented(spark, tmp_path):
     lake = Lake(spark, str(tmp_path))
     spark.sql(create_statement(lake.identifier(PROGRESS), PROGRESS))
     for version in range(3):
-        lake.note_progress("gold", version, None)
+        lake.progress.note("gold", version, None)
     return lake
 
 
@@ -58,7 +58,7 @@ def test_bronze_is_left_where_silver_has_yet_to_read_it(fragmented):
     for _ in range(2):
         fragmented.append(fragmented.spark.createDataFrame(row, QUEUE_EVENTS.ddl), QUEUE_EVENTS)
     for version, tables in ((1, [PROGRESS]), (2, [QUEUE_EVENTS, PROGRESS])):
-        fragmented.note_progress("silver", version, None)
+        fragmented.progress.note("silver", version, None)
         assert [it.table for it in maintain(fragmented, tell=lambda _: None)] == [table.full_name for table in tables]
     assert fragmented.read(QUEUE_EVENTS).count() == 2
 

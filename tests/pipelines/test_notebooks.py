@@ -7,11 +7,12 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import functions as F
 
-from deadletter import tables, views
+from deadletter import tables
 from deadletter.cli import cli
 from deadletter.errors import DeadletterError, UsageError
-from deadletter.notebook import HEADER, Cell, cells, execute, widgets_of
-from deadletter.notebook_page import render, write_page
+from deadletter.notebook import views
+from deadletter.notebook.cells import HEADER, Cell, cells, execute, widgets_of
+from deadletter.notebook.page import render, write_page
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 DIED = ["place", "reason", "evidence", "cause", "dead_letters", "since", "last", "patterns"]

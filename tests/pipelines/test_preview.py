@@ -8,7 +8,7 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.at_risk import OPEN
 from deadletter.replay import gold_as_of, status_at
-from deadletter.session import tune
+from deadletter.spark.session import tune
 from tests.command import call
 
 KEY = tables.MESSAGE_KEY

@@ -102,14 +102,14 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
     assert listed(lake) == {("zaqar", "not_json"): 1}
     assert decisions(lake) == {("released", "ann", "fixed"): 203}
     assert_same_tables(small_lake, lake, COMPARED)
-    assert lake.progress("silver").as_of == small_lake.progress("silver").as_of == lake.progress("gold").as_of
+    assert lake.progress.of("silver").as_of == small_lake.progress.of("silver").as_of == lake.progress.of("gold").as_of
     write(tmp_path / "landing" / "plusar", "again.jsonl.gz", PULSAR[:50])  # in the wrong folder once more
     steps.run(lake, str(tmp_path / "landing"), tell=quiet)
     assert listed(lake) == {("zaqar", "not_json"): 1}
     again = ("release", "--where", "system = 'plusar'", "--lake", lake.root, "--why", "again")
     done = command.call("quarantine", *again)
     assert "0 of 0 events released" in done.stdout and "out of date" not in done.stderr
-    lake.note_progress("gold", STALE, None)  # as where gold was not derived any more
+    lake.progress.note("gold", STALE, None)  # as where gold was not derived any more
     assert "gold is out of date" in command.call("quarantine", *again).stderr
     decided = lake.read(tables.QUARANTINE_DECISIONS)
     event_id = decided.join(lake.read(tables.QUARANTINE), "event_id", "left_anti").first()["event_id"]
@@ -149,9 +149,9 @@ def test_of_several_copies_the_last_is_judged_again(lake):
 
 def test_a_release_stays_at_the_time_that_runs_judge_at(lake):
     late = datetime(2026, 11, 21, 9, tzinfo=UTC)
-    lake.note_progress("gold", lake.progress("gold").source_version, late)  # as `run --as-of` does
+    lake.progress.note("gold", lake.progress.of("gold").source_version, late)  # as `run --as-of` does
     release(lake, quarantined(lake).where("system = 'zaqar' AND reasons[0] LIKE 'long_ttl:%'"), "ann", "fix", quiet)
-    assert lake.progress("gold").as_of == late
+    assert lake.progress.of("gold").as_of == late
 
 
 @pytest.mark.soak
@@ -176,13 +176,13 @@ def test_killed_and_started_again(lake, monkeypatch, tmp_path):
             with pytest.raises(DeadletterError, match="killed"):
                 release(lake, quarantined(lake).where(where), "ann", "fix", quiet)
 
-    killed_at("deadletter.lake.Lake.revise")
+    killed_at("deadletter.lake.lake.Lake.revise")
     assert listed(lake) == WAITING
     killed_at("deadletter.steps.gold.derive")
     (tmp_path / "landing").mkdir()
     steps.run(lake, str(tmp_path / "landing"), tell=quiet)
-    assert lake.progress("gold").as_of == lake.progress("silver").as_of
-    assert lake.progress("gold").as_of.isoformat() == "2026-11-20T22:00:02+00:00"
+    assert lake.progress.of("gold").as_of == lake.progress.of("silver").as_of
+    assert lake.progress.of("gold").as_of.isoformat() == "2026-11-20T22:00:02+00:00"
     release(other, quarantined(other).where(where), "ann", "fix", quiet)
     assert_same_tables(other, lake, COMPARED)
     assert listed(lake) == listed(other) == {("plusar", "unknown_system"): 200, ("zaqar", "not_json"): 1}
@@ -197,7 +197,7 @@ def test_discard_and_a_resend(lake, tmp_path):
     waiting = lake.query(bundled().datasets["quarantine"]).collect()
     assert sorted((row["system"], row["events"]) for row in waiting) == [("zaqar", 3)]
     write(tmp_path / "landing" / "plusar", "again.jsonl.gz", PULSAR[:50])
-    told, before = [], lake.progress("gold")
+    told, before = [], lake.progress.of("gold")
     steps.run(lake, str(tmp_path / "landing"), tell=told.append)
     assert "gold: no new fact" in told
     assert listed(lake) == {("zaqar", "long_ttl"): 2, ("zaqar", "not_json"): 1}
@@ -206,7 +206,7 @@ def test_discard_and_a_resend(lake, tmp_path):
     assert "discarded" in call("show", event_id, "--lake", lake.root)
     assert "0 of 1 events released" in call("release", event_id, "--lake", lake.root, "--why", "second thoughts")
     assert listed(lake)["plusar", "unknown_system"] == 1
-    after = lake.progress("gold")  # what releases nothing derives nothing
+    after = lake.progress.of("gold")  # what releases nothing derives nothing
     assert (after.source_version, after.as_of) == (before.source_version + 1, before.as_of)
 
 

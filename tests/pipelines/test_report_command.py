@@ -5,10 +5,11 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from deadletter import tables, views
+from deadletter import tables
 from deadletter.cli import cli
 from deadletter.dashboard.server import bundled
 from deadletter.lake import Lake
+from deadletter.notebook import views
 
 
 def page(lake, out, *options):

@@ -7,10 +7,11 @@ import shutil
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter import tables, views
+from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
-from deadletter.lakemasks import adopt_masks
+from deadletter.lake.masks import adopt_masks
+from deadletter.notebook import views
 from tests import command
 from tests.pipelines.conftest import capture_files
 from tests.pipelines.test_disorder import assert_alone
@@ -94,7 +95,7 @@ def test_tracked_runs_are_compared(runs):
 
 def test_what_gold_stands_for_is_noted(runs):
     lake, *_ = runs
-    notes = lake.all_progress()
+    notes = lake.progress.all()
     derived_with = {"decisions", "masks", "habits", "rules", "sample", "writing"}
     assert notes.keys() == {"silver", "parser", "gold"} | derived_with
     assert len({notes[step].as_of for step in ("silver", "gold")}) == 1

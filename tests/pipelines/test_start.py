@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from deadletter import cli, tables
 from deadletter.gates import suites
 from deadletter.lake import Lake
-from deadletter.statements import create_statement
+from deadletter.lake.statements import create_statement
 
 EVENT = b'{"captured_at": "2026-11-20T20:53:01+00:00"}\n'
 

@@ -10,8 +10,8 @@ import pytest
 
 from deadletter.errors import SchemaError
 from deadletter.lake import Lake
+from deadletter.lake.statements import create_statement
 from deadletter.rules.zaqar_store import MONGODB
-from deadletter.statements import create_statement
 from deadletter.steps import silver
 from deadletter.tables import PROGRESS, QUEUE_EVENTS
 from tests.pipelines.comparing import COMPARED, assert_same_tables

@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from deadletter.frames import frame_of
 from deadletter.gold.facts import each, until
 from deadletter.parsing import brokers
 from deadletter.parsing.envelope import with_captured_at
-from deadletter.session import tune
 from deadletter.silver import state
-from deadletter.staging import held_if_few
+from deadletter.spark.frames import frame_of
+from deadletter.spark.session import tune
+from deadletter.spark.staging import held_if_few
 from tests.unit.timed import START, timed
 
 LATER = START + timedelta(days=30)

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.rules.zaqar_store import REDIS
-from deadletter.staging import held_if_few
+from deadletter.spark.staging import held_if_few
 from deadletter.whatif.history import Choice, histories
 from deadletter.whatif.limit import counted
 from tests.unit.timed import timed

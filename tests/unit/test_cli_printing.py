@@ -19,7 +19,7 @@ from deadletter.cli.preview import print_limit
 from deadletter.cli.quarantine import _print_copies, _print_reasons
 from deadletter.cli.show import print_rows
 from deadletter.errors import UsageError
-from deadletter.timeline import Life, Moment
+from deadletter.explain.timeline import Life, Moment
 
 NASTY = "paid \x1b[2J\x9b1m\r \u202egro"
 SHOWN = r"paid \x1b[2J\x9b1m\x0d \u202egro"

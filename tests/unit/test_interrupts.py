@@ -13,7 +13,8 @@ from functools import partial
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from deadletter import cli, parallel, session
+from deadletter import cli
+from deadletter.spark import parallel, session
 
 TOLD = "deadletter: interrupted; start the command again: what was written before is whole\n"
 JAVA = """#!/bin/bash

@@ -7,10 +7,11 @@ from unittest.mock import MagicMock
 import pytest
 from pyspark.errors import PySparkException
 
-from deadletter import session, tables
+from deadletter import tables
 from deadletter.errors import DeadletterError, SchemaError, UsageError
 from deadletter.lake import Lake
-from deadletter.statements import create_statement
+from deadletter.lake.statements import create_statement
+from deadletter.spark import session
 
 TABLE = tables.CLAIM_ATTEMPTS
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -83,7 +84,7 @@ def test_the_same_rows_again_are_no_commit(spark, tmp_path, monkeypatch):
     assert replaced(rows(("other", "e")), "queue = 'other'") == 0
     assert replaced(rows(one), "queue = 'q'") == 1
     assert sorted(lake.read(TABLE).select("queue", "event_id").collect()) == [("other", "e"), ("q", "e")]
-    monkeypatch.setattr("deadletter.lake.MOST_COMPARED", 0)
+    monkeypatch.setattr("deadletter.lake.lake.MOST_COMPARED", 0)
     assert replaced(rows(one), "queue = 'q'") == 1, "more rows than are compared are written"
     assert replaced(rows(), "queue = 'none'") == 0
 
@@ -163,8 +164,8 @@ def test_a_clock_that_is_set_back(spark, tmp_path):
     lake.create_missing([tables.PROGRESS])
     ahead = datetime.now(UTC) + timedelta(hours=1)
     lake.append(spark.createDataFrame([("silver", 1, None, ahead)], tables.PROGRESS.ddl), tables.PROGRESS)
-    lake.note_progress("silver", 2, None)
-    assert lake.progress("silver").source_version == 2
+    lake.progress.note("silver", 2, None)
+    assert lake.progress.of("silver").source_version == 2
 
 
 @pytest.mark.parametrize("root", ["s3://bucket/lake", "file:///data/lake", "dbfs:/lake", "~/lake", "catalog:", ""])
@@ -194,7 +195,7 @@ def test_a_path_that_spark_reads_as_another(tmp_path):
 def test_a_catalogs_tables_are_read_and_written_by_their_names(monkeypatch):
     """Databricks has no folders for them."""
     spark, df = MagicMock(), MagicMock()
-    monkeypatch.setattr("deadletter.lake.conform", lambda df, table: df)
+    monkeypatch.setattr("deadletter.lake.lake.conform", lambda df, table: df)
     lake, name = Lake(spark, "catalog:dead"), "`dead`.silver.claim_attempts"
     spark.sql.return_value.select.return_value.first.return_value = {"version": 3}
     assert lake.version(TABLE) == 3

@@ -8,7 +8,7 @@ import pytest
 from deadletter import tables
 from deadletter.lake import Lake
 from deadletter.silver.days import Days, days_of, with_known_days
-from deadletter.staging import held_if_few
+from deadletter.spark.staging import held_if_few
 from deadletter.steps import silver
 
 DAY = date(2026, 11, 20)

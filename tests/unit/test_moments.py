@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter.moments import moments
+from deadletter.explain.moments import moments
 from deadletter.rules.zaqar_store import REDIS
-from deadletter.staging import held_if_few
+from deadletter.spark.staging import held_if_few
 from tests.pipelines.broken_events import (
     DEAD_TOPIC,
     death,

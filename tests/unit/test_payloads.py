@@ -8,7 +8,7 @@ from deadletter import tables
 from deadletter.gold.dead_letters import dead_letters, placed_deaths
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.payload import payloads
-from deadletter.staging import held_if_few
+from deadletter.spark.staging import held_if_few
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVENTS = {"post": "as posted", "death": "as it lies dead", "requeue": "as given back", "policy": ""}

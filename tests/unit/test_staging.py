@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter import staging, tables
+from deadletter import tables
 from deadletter.lake import Lake
-from deadletter.session import HELD_ROWS, LARGE_BATCH
-from deadletter.staging import Rows, held
+from deadletter.spark import staging
+from deadletter.spark.session import HELD_ROWS, LARGE_BATCH
+from deadletter.spark.staging import Rows, held
 from tests.pipelines.comparing import assert_same_rows
 
 TIMES = (

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.at_risk import waiting
 from deadletter.gold.health import queue_health
 from deadletter.gold.uneventful import split
-from deadletter.staging import held_if_few
+from deadletter.spark.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY
 from tests.pipelines.broken_events import claim, declare, post, zaqar
 from tests.pipelines.comparing import assert_same_rows

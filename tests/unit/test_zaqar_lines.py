@@ -11,7 +11,7 @@ from deadletter.parsing import zaqar
 from deadletter.parsing.envelope import with_captured_at
 from deadletter.parsing.facts import Facts
 from deadletter.silver.reconcile import balance
-from deadletter.staging import held
+from deadletter.spark.staging import held
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "zaqar"
 NESTED = [field for field, _ in zaqar.SHAPES.values()]

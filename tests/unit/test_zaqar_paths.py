@@ -2,9 +2,9 @@
 
 import json
 
-from deadletter.frames import frame_of
 from deadletter.parsing import zaqar as parser
 from deadletter.parsing.envelope import with_captured_at
+from deadletter.spark.frames import frame_of
 from tests.pipelines.broken_events import declare, zaqar
 from tests.unit.conftest import LATER
 

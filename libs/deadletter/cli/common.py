@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from deadletter.errors import UsageError, first_line, storage_fault
 from deadletter.lake import Lake
-from deadletter.session import get_spark
+from deadletter.spark.session import get_spark
 from deadletter.tables import PROGRESS
 from deadletter.times import utc
 

@@ -20,7 +20,7 @@ def demo(out: str | None) -> None:
     from deadletter.cli.run import print_summary
     from deadletter.lake import Lake
     from deadletter.report.page import write_report
-    from deadletter.session import get_spark
+    from deadletter.spark.session import get_spark
 
     folder = Path(out or tempfile.mkdtemp(prefix="deadletter-demo-")).absolute()
     if out and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

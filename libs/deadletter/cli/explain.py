@@ -10,8 +10,8 @@ import click
 from deadletter.cli.common import Id, iso, json_of, lake_option, open_gold, parse_time, say
 
 if TYPE_CHECKING:
+    from deadletter.explain.timeline import Life
     from deadletter.lake import Lake
-    from deadletter.timeline import Life
 
 
 @click.command()
@@ -26,8 +26,8 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     letter: once somebody received that, its own life is told, and whose dead letter it is. Times are UTC; of a death
     RabbitMQ tells only the second.
     """
+    from deadletter.explain.timeline import life
     from deadletter.replay import gold_as_of
-    from deadletter.timeline import life
 
     lake = open_gold(lake_root)
     found = life(lake, message_id, parse_time(as_of) or gold_as_of(lake))
@@ -52,7 +52,7 @@ def _templates(lake: Lake, found: Life) -> dict[str, str]:
 
 def print_life(found: Life, templates: Mapping[str, str]) -> None:
     """Print a life for a person; ``templates`` are those of the patterns, by id."""
-    from deadletter.timeline import place, rule
+    from deadletter.explain.timeline import place, rule
 
     say(f"Message {found.message_id}", bold=True)
     say(f"as of {found.as_of:%Y-%m-%dT%H:%M:%S.%f} UTC; every time here is UTC")

@@ -18,12 +18,13 @@ import click
 from pyspark.errors import PySparkException
 from pyspark.sql.utils import is_remote
 
-from deadletter import session, tables
+from deadletter import tables
 from deadletter.cli.common import silence
 from deadletter.cli.early import INTERRUPTED, INTERRUPTED_CODE
 from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, last_cause
 from deadletter.lake import Lake
 from deadletter.sources.landing import shown
+from deadletter.spark import session
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from deadletter.cli.common import json_of, lake_option, open_lake, teller
-from deadletter.maintenance import SHORTEST_RETENTION, maintain
+from deadletter.steps.maintenance import SHORTEST_RETENTION, maintain
 
 
 @click.command("maintain")

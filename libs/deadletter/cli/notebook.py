@@ -17,8 +17,8 @@ from deadletter.errors import UsageError
 @click.option("--set", "chosen", multiple=True, metavar="NAME=VALUE", help="Fill in a widget; may be given again.")
 def notebook(file: str, lake_root: str, out: str, chosen: tuple[str, ...]) -> None:
     """Run FILE, a notebook in Databricks' source format, and write its prose, tables and charts as one page."""
-    from deadletter.notebook import widgets_of
-    from deadletter.notebook_page import write_page
+    from deadletter.notebook.cells import widgets_of
+    from deadletter.notebook.page import write_page
 
     known = widgets_of(file) - {"lake"}
     for pair in chosen:

@@ -95,7 +95,7 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     from pyspark.sql import functions as F
 
     from deadletter import tables, triage
-    from deadletter.lakemasks import lake_masks
+    from deadletter.lake.masks import lake_masks
     from deadletter.patterns.masking import mask, mask_text, private_masks
 
     lake = open_gold(lake_root)

@@ -9,7 +9,7 @@ import click
 from deadletter import sources, steps, tracking
 from deadletter.cli.common import json_of, lake_option, open_lake, parse_time, print_table, say, teller
 from deadletter.gates.suites import load_all
-from deadletter.lakemasks import adopt_masks
+from deadletter.lake.masks import adopt_masks
 from deadletter.replay import habits_in
 from deadletter.rules.zaqar_store import STORES
 
@@ -77,7 +77,7 @@ def run(
         parameters = {
             "landing": landing,
             "as_of": as_of or "latest event",
-            "zaqar_store": habits_in(lake.all_progress()).name,
+            "zaqar_store": habits_in(lake.progress.all()).name,
         }
         run_id = tracking.track(lake, parameters, _metrics(summary, time.monotonic() - start))
         tell(f"kept as MLflow run {run_id}")

@@ -14,7 +14,7 @@ from plotly.offline import get_plotlyjs
 from deadletter.dashboard.definition import Page, Widget
 from deadletter.dashboard.draw import ROW_HEIGHT, draw
 from deadletter.dashboard.queries import MOST_ROWS, Choice, Data, conditions, ends
-from deadletter.parallel import together
+from deadletter.spark.parallel import together
 
 
 def render(data: Data, page: Page, choice: Choice, script: str | None = None) -> str:

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from deadletter.dashboard.definition import Dashboard, Query, Widget
 from deadletter.lake import Lake
-from deadletter.parallel import together
 from deadletter.report.queries import rows
-from deadletter.session import on_databricks
-from deadletter.sqltext import sql_list, sql_string
+from deadletter.spark.parallel import together
+from deadletter.spark.session import on_databricks
+from deadletter.spark.sqltext import sql_list, sql_string
 
 MOST_ROWS = 5000
 """Rows of one widget's query that a page can bear."""

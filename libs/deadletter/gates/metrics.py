@@ -8,8 +8,8 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.frames import frame_of
 from deadletter.gates.outcomes import Outcome
+from deadletter.spark.frames import frame_of
 from deadletter.tables import QUALITY_METRICS
 
 KEPT = 30

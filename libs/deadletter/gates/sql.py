@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from deadletter.errors import DeadletterError
-from deadletter.sqltext import sql_string
+from deadletter.spark.sqltext import sql_string
 from deadletter.times import utc
 
 EXACT = 2**53

@@ -23,7 +23,7 @@ from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, counting_classic, since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
-from deadletter.staging import Stage
+from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE, QUEUE_KEY
 
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from deadletter.gold.counted import EXAMPLES, HOURS
 from deadletter.gold.traits import PEOPLE
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 MOST_KEPT = 10

@@ -9,17 +9,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, tables
-from deadletter.columns import looked_up
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.facts import SilverFacts, last_error
 from deadletter.gold.lying import with_removal
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.traits import with_traits
-from deadletter.parallel import together
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
 from deadletter.rules.pulsar import own
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.columns import looked_up
+from deadletter.spark.parallel import together
+from deadletter.spark.staging import Stage, as_it_is
 
 _MESSAGE = ("system", "tenant", "message_id")
 CAUSES = {

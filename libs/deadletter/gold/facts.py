@@ -10,10 +10,10 @@ from functools import cached_property, partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.parallel import together
 from deadletter.rules.policy import histories, is_purge
 from deadletter.rules.rabbitmq_counter import counting_classic, of_one_kind, since_return
-from deadletter.staging import Stage
+from deadletter.spark.parallel import together
+from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE
 
 FRAMES = ("state", "claims", "attempts", "policies")

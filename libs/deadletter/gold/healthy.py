@@ -10,7 +10,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.gold.lying import lying
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.profile import said
-from deadletter.staging import Stage
+from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE
 
 SAMPLES = (1000, 500, 250, 100)

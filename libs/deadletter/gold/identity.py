@@ -16,10 +16,10 @@ from operator import attrgetter
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.columns import looked_up
 from deadletter.gold.decisions import ALONG, Decisions, Move, root
 from deadletter.patterns.deviation import ALIKE
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.columns import looked_up
+from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 SAID_BY = (*QUEUE_KEY, "signature", "deviation_key")

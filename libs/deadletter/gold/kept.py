@@ -22,7 +22,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.rules.policy import targets
 from deadletter.silver.days import ZAQAR, beside, sql_days
-from deadletter.sqltext import MOST_QUEUES, Queue, of_queues
+from deadletter.spark.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.tables import EVERY, QUEUE, Table
 
 LEAST = 3_000_000

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.columns import looked_up
 from deadletter.gold.contrast import concentrated_in, differences, trend
 from deadletter.gold.decisions import Decisions, covering
 from deadletter.gold.identity import ORDER, SAID_BY, identified
@@ -18,7 +17,8 @@ from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks, shown_value
 from deadletter.patterns.masks import Mask
-from deadletter.staging import Stage
+from deadletter.spark.columns import looked_up
+from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE
 
 QUIET_AFTER = timedelta(hours=24)

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.parsing.envelope import LONG, parsed_text
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.staging import Stage, as_it_is
 
 PLACE = ("system", "payload_event_id", "payload_position")
 

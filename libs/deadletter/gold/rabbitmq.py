@@ -10,7 +10,7 @@ from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps, first_told, is_same, returned_from, since_return
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
 _MAY_PASS = "evidence = 'observed' AND reason = 'expired'"

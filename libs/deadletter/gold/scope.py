@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deadletter.rules.pulsar import tenant_of
-from deadletter.sqltext import MOST_QUEUES, Queue, of_queues
+from deadletter.spark.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.tables import EVERY
 
 

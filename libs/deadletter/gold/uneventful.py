@@ -18,7 +18,7 @@ from deadletter.gold.kept import KeptTooLittle
 from deadletter.gold.zaqar import replayed_queues
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import is_purge, targets
-from deadletter.staging import Stage, held_if_few
+from deadletter.spark.staging import Stage, held_if_few
 from deadletter.tables import COUNTED_MESSAGES, QUEUE_KEY
 
 _QUEUE = ["tenant", "queue"]

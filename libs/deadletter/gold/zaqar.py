@@ -15,7 +15,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
 from deadletter.rules.policy import emptied_after, is_purge, last_sign, policy_at, targets
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.staging import Stage, as_it_is
 
 SHARES = 128
 """What is replayed is handed to Python in so many shares: to hand a queue over alone costs more than to replay it."""

@@ -8,10 +8,10 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.parallel import together
 from deadletter.parsing import pulsar, rabbitmq, zaqar
 from deadletter.parsing.facts import Facts
-from deadletter.staging import Stage
+from deadletter.spark.parallel import together
+from deadletter.spark.staging import Stage
 
 BROKERS = {module.SYSTEM: module for module in (zaqar, rabbitmq, pulsar)}
 EVENT_COLUMNS = ("event_id", "system", "raw", "source_file", "captured_at", "reasons", "silent")

@@ -13,7 +13,7 @@ from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, epoch, read_envelope, whole
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 from deadletter.rules.pulsar import full_name, topic_tenant, whole_topic
-from deadletter.sqltext import sql_list
+from deadletter.spark.sqltext import sql_list
 
 SYSTEM = "pulsar"
 FIELDS = {

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
-from deadletter.regexes import unreadable
 from deadletter.rules.rabbitmq import COUNTER_KINDS, SENDS, SHARED_KINDS
-from deadletter.sqltext import sql_list
+from deadletter.spark.regexes import unreadable
+from deadletter.spark.sqltext import sql_list
 
 SYSTEM = "rabbitmq"
 FIELDS = {

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.columns import unescaped
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_shaped_envelope, seconds
 from deadletter.parsing.facts import Facts, message_columns, reasons, rows_of
+from deadletter.spark.columns import unescaped
 
 SYSTEM = "zaqar"
 DEFAULT_CLAIM_LIMIT = 10

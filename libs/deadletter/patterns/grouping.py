@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.frames import frame_of
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.patterns.mining import MAX_SIGNATURES, OVERFLOW, Template, mine, template_of
 from deadletter.patterns.signature import signature, signature_text, skeleton, skeleton_text
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.frames import frame_of
+from deadletter.spark.staging import Stage, as_it_is
 
 MAX_COLLECTED = 10 * MAX_SIGNATURES
 """Distinct signatures that are looked at; which ones, their hashes decide."""

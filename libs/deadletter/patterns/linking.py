@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from deadletter.patterns.deviation import tells_a_fault
 from deadletter.patterns.grouping import add_signature, group_texts
 from deadletter.patterns.masks import MASKS, Mask
-from deadletter.staging import Stage, as_it_is
+from deadletter.spark.staging import Stage, as_it_is
 
 TOGETHER = 0.8
 """Share of an error's dead letters that must have the deviation, and the other way round."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from deadletter.columns import bound
 from deadletter.errors import UsageError
 from deadletter.patterns.codes import CLOSE, OPEN
 from deadletter.patterns.masks import MASKS, Mask
+from deadletter.spark.columns import bound
 
 MAX_CHARS = 4096
 """Characters (code points) of a text that are looked at: what a text is about stands at its start."""

@@ -9,14 +9,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.frames import frame_of
 from deadletter.gates.sql import name as quoted
 from deadletter.gold.health import MEASURES
 from deadletter.lake import Lake
-from deadletter.lakemasks import lake_masks
-from deadletter.parallel import together
+from deadletter.lake.masks import lake_masks
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.silver.quarantine import waiting
+from deadletter.spark.frames import frame_of
+from deadletter.spark.parallel import together
 from deadletter.steps.release import quarantined
 
 MOST_ROWS = 500
@@ -138,7 +138,7 @@ def rows(df: DataFrame, most: int | None = None) -> list[dict]:
 
 
 def _headline(lake: Lake, dead: DataFrame) -> dict:
-    done = lake.progress("gold")
+    done = lake.progress.of("gold")
     counted = {
         "messages": lake.read(tables.MESSAGE_STATE).select("system", "tenant", "message_id").distinct(),
         "dead letters": dead,

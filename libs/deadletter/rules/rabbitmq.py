@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from deadletter.columns import bound
+from deadletter.spark.columns import bound
 
 SHARED_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared", "feature_flag")
 """Kinds of ``silver.queue_policies`` that hold for more than one queue."""

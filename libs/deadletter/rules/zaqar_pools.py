@@ -7,7 +7,7 @@ from functools import partial
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from deadletter.columns import bound
+from deadletter.spark.columns import bound
 
 FLAVOR = "flavor"
 """The kind of ``silver.queue_policies`` that says which pools a flavor stands for; ``queue`` is ``*``."""

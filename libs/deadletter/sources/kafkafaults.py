@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from deadletter.errors import DeadletterError, UsageError, first_line
-from deadletter.jars import KAFKA_PACKAGE
+from deadletter.spark.jars import KAFKA_PACKAGE
 
 UNREACHABLE = "no Kafka broker answers at {servers}"
 FAULTS: tuple[tuple[str, type[DeadletterError], str], ...] = (

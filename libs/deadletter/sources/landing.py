@@ -19,10 +19,8 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.columns import unescaped
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import WILDCARDS
-from deadletter.session import on_databricks
 from deadletter.sources.noted import (
     LOG,
     SCHEME,
@@ -34,6 +32,8 @@ from deadletter.sources.noted import (
     path_named,
     still_damaged,
 )
+from deadletter.spark.columns import unescaped
+from deadletter.spark.session import on_databricks
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 GZIP = 31

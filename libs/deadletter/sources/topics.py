@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.parsing.brokers import BROKERS
-from deadletter.session import SMALL_BATCH
 from deadletter.sources.kafkafaults import UNREACHABLE, judge
 from deadletter.sources.properties import properties
+from deadletter.spark.session import SMALL_BATCH
 
 SCHEME = "kafka://"
 ADDRESS = "kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC][?config=FILE]"

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from deadletter import tables
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
-from deadletter.parallel import together
 from deadletter.sources import Source, queue_events
+from deadletter.spark.parallel import together
 from deadletter.steps.summary import Tell
 
 
@@ -34,7 +34,7 @@ def ingest(lake: Lake, found: Sequence[Source], tell: Tell = print) -> list[str]
 def _prepare(lake: Lake) -> None:
     """Make the other tables, and read the notes that silver begins with: nobody waits for either yet."""
     lake.create_missing()
-    lake.all_progress()
+    lake.progress.all()
 
 
 def _take_in(lake: Lake, source: Source, size: int) -> list[str]:

@@ -34,14 +34,14 @@ from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
 from deadletter.lake import Lake, Progress
-from deadletter.lakemasks import lake_masks
-from deadletter.parallel import together
+from deadletter.lake.masks import lake_masks
 from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.replay import WRITING, chosen_habits, facts_at
 from deadletter.rules.zaqar_store import Habits
-from deadletter.sqltext import MOST_QUEUES, Queue, of_queues
-from deadletter.staging import Rows, held_if_few
+from deadletter.spark.parallel import together
+from deadletter.spark.sqltext import MOST_QUEUES, Queue, of_queues
+from deadletter.spark.staging import Rows, held_if_few
 from deadletter.steps.due import due, signs, sources_of
 from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
@@ -137,7 +137,7 @@ def derive(
 
     ``as_of`` is the greatest event time in silver unless given, ``habits`` those that were chosen last.
     """
-    done = lake.all_progress()
+    done = lake.progress.all()
     habits = chosen_habits(lake, done, habits)
     as_of = as_of or ("silver" in done and done["silver"].as_of)
     if not as_of or "silver" not in done:
@@ -187,7 +187,7 @@ def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> None:
 
 
 def _note(lake: Lake, sources: Mapping[str, int], as_of: datetime) -> None:
-    lake.note_all({name: Progress(version, as_of) for name, version in sources.items()})
+    lake.progress.note_all({name: Progress(version, as_of) for name, version in sources.items()})
 
 
 def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
@@ -248,7 +248,7 @@ def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Tab
 def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
     together(
         [
-            partial(run.lake.note_progress, WRITING, 1, run.as_of),
+            partial(run.lake.progress.note, WRITING, 1, run.as_of),
             # first: they are made of the patterns that are there until now
             partial(run.lake.replace, derived[tables.PATTERN_ALIASES], tables.PATTERN_ALIASES),
         ]

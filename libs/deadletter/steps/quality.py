@@ -18,7 +18,7 @@ from deadletter.gates.gate import Gate
 from deadletter.gates.metrics import past
 from deadletter.gates.suites import load_all
 from deadletter.lake import Lake
-from deadletter.parallel import together
+from deadletter.spark.parallel import together
 from deadletter.steps.summary import Tell
 from deadletter.tables import Table
 

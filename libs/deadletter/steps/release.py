@@ -39,7 +39,7 @@ def quarantined(lake: Lake) -> DataFrame:
 
 def gold_is_behind(lake: Lake) -> bool:
     """Whether gold is out of date, as a release or a run that was interrupted leaves it."""
-    done = lake.progress("gold")
+    done = lake.progress.of("gold")
     return done is not None and done.source_version == STALE
 
 
@@ -63,15 +63,15 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
         lake.create_missing()
         ids = lake.stage(chosen.select("event_id", "captured_at"))
         _decide(lake, ids, RELEASED, who, why)
-        before = lake.progress("gold")
-        lake.note_progress("gold", STALE, before and before.as_of)
+        before = lake.progress.of("gold")
+        lake.progress.note("gold", STALE, before and before.as_of)
         events = lake.stage(_raw_events(lake, ids))
         latest = silver.merge_events(lake, gate, events, summary, tell, partial(_settle, lake, events))
         if before and latest is None:
-            lake.note_all({"gold": before})
+            lake.progress.note_all({"gold": before})
         else:
             # not before the time that the last run judged at: it may have been given one
-            times = [done.as_of for done in (before, lake.progress("silver")) if done and done.as_of]
+            times = [done.as_of for done in (before, lake.progress.of("silver")) if done and done.as_of]
             gold.derive(lake, gate, max(times, default=None), tell=tell)
     summary.warnings += sorted(gate.warnings)
     return summary
@@ -80,9 +80,9 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
 def _settle(lake: Lake, events: DataFrame, refused: DataFrame, latest: datetime | None) -> None:
     """Set quarantine to what is refused now of the events that were judged again; gold may have to look further than
     before."""
-    done = lake.progress("silver")
+    done = lake.progress.of("silver")
     if done and latest and (done.as_of is None or latest > done.as_of):
-        lake.note_progress("silver", done.source_version, latest)
+        lake.progress.note("silver", done.source_version, latest)
     lake.revise(refused, tables.QUARANTINE, events.select("event_id").distinct())
 
 

@@ -42,7 +42,7 @@ def run(
         with gated(lake, tell) as gate:
             if habits:  # noted first: a run that does not get to gold has chosen, too
                 lake.create_missing([tables.PROGRESS])
-                chosen_habits(lake, lake.all_progress(), habits)
+                chosen_habits(lake, lake.progress.all(), habits)
             summary.warnings += bronze.ingest(lake, found, tell)
             silver.merge(lake, gate, summary, tell)
             summary.warnings += ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)

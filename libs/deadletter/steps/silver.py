@@ -16,7 +16,6 @@ from deadletter.gates.gate import Gate
 from deadletter.gates.refused import refused
 from deadletter.gates.suites import suite_of
 from deadletter.lake import Lake, Progress
-from deadletter.parallel import together
 from deadletter.parsing import PARSER_VERSION, brokers
 from deadletter.parsing.facts import Facts
 from deadletter.silver import state
@@ -24,7 +23,8 @@ from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, released
 from deadletter.silver.reconcile import balance, behind
-from deadletter.sqltext import MOST_QUEUES, of_queues
+from deadletter.spark.parallel import together
+from deadletter.spark.sqltext import MOST_QUEUES, of_queues
 from deadletter.steps.due import STALE
 from deadletter.steps.quality import stage_all
 from deadletter.steps.summary import Summary, Tell
@@ -42,12 +42,12 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     Progress is noted after the last merge: a run that was killed merges the same facts again, which
     changes nothing. Where another version parsed the events, all are parsed again and what it made is replaced.
     """
-    noted = lake.all_progress()
+    noted = lake.progress.all()
     anew = "parser" not in noted or noted["parser"].source_version != PARSER_VERSION
     done = None if anew else noted.get("silver")
     if anew and "silver" in noted:
         tell("silver: parsing all events again, as this version reads them differently")
-        lake.note_progress("gold", STALE, noted["gold"].as_of if "gold" in noted else None)
+        lake.progress.note("gold", STALE, noted["gold"].as_of if "gold" in noted else None)
     version = lake.version(tables.QUEUE_EVENTS)
     # what the landing folder holds says little: most of it was read before
     new = lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version) if done else lake.size(tables.QUEUE_EVENTS)
@@ -57,12 +57,12 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
         tell("silver: no new events")
         summary.as_of = done and done.as_of
         if done and done.source_version < version:
-            lake.note_progress("silver", version, done.as_of)
+            lake.progress.note("silver", version, done.as_of)
         return
     latest = merge_events(lake, gate, events, summary, tell, anew=anew)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
-    lake.note_all({"silver": Progress(version, summary.as_of), "parser": Progress(PARSER_VERSION, None)})
+    lake.progress.note_all({"silver": Progress(version, summary.as_of), "parser": Progress(PARSER_VERSION, None)})
 
 
 def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
-from deadletter.parallel import together
+from deadletter.spark.parallel import together
 
 Tell = Callable[[str], None]
 

@@ -16,7 +16,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
 from deadletter.replay import facts_at, gold_as_of, habits_in
 from deadletter.rules.limits import ONE_MORE, limit_counts
-from deadletter.staging import held_if_few
+from deadletter.spark.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
 from deadletter.whatif.history import Choice, histories
@@ -42,7 +42,7 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     as_of = gold_as_of(lake)
     facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
-    lived = held_if_few(histories(facts, dead, choice, habits_in(lake.all_progress())))
+    lived = held_if_few(histories(facts, dead, choice, habits_in(lake.progress.all())))
     limits = facts.policies.where(choice.condition()).select(*PLACE, limits_held().alias("limits"))
     places = lived.groupBy(*PLACE).count().join(limits, list(PLACE), "left").orderBy(*PLACE).collect()
     if not places:

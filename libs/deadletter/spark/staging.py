@@ -10,7 +10,7 @@ from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.session import LARGE_BATCH, held_rows
+from deadletter.spark.session import LARGE_BATCH, held_rows
 
 HELD_BYTES = 64 << 20
 LONG = ("raw", "payload")

@@ -1,4 +1,4 @@
-"""``python -m deadletter.warmup``: fetch Spark's jars and store its classes, once for an installation.
+"""``python -m deadletter.spark.warmup``: fetch Spark's jars and store its classes, once for an installation.
 
 Runs the demo, so an installation that does not work says so here.
 """
@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 
 from deadletter.errors import DeadletterError
-from deadletter.session import STORED_CLASSES, java_path, require_java
+from deadletter.spark.session import STORED_CLASSES, java_path, require_java
 
 PATIENCE = 120
 """Seconds that the JVM may take to write its classes after its work is done."""
 
 
 def warm_up() -> None:
-    """Make :data:`deadletter.session.STORED_CLASSES`; raises :class:`DeadletterError` where the demo fails."""
+    """Make :data:`deadletter.spark.session.STORED_CLASSES`; raises :class:`DeadletterError` where the demo fails."""
     require_java()
     STORED_CLASSES.unlink(missing_ok=True)
     STORED_CLASSES.parent.mkdir(parents=True, exist_ok=True)

@@ -23,8 +23,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from deadletter.errors import DeadletterError, first_line
-from deadletter.jars import delta_jars, java_command, kafka_jars
-from deadletter.lookups import remember_lookups
+from deadletter.spark.jars import delta_jars, java_command, kafka_jars
+from deadletter.spark.lookups import remember_lookups
 
 JAVA_VERSIONS = (17, 21)
 IN_UTC = ("spark.sql.session.timeZone", "UTC")
@@ -77,7 +77,8 @@ late as by default, and inner loops still get there within milliseconds."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
-"""Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.warmup`: Spark starts in half the time."""
+"""Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.spark.warmup`: Spark starts in half the
+time."""
 TINY_BATCH = 1 << 20
 """Bytes of events, as bronze holds them, up to which a batch's rows are so few that one task at a time is enough."""
 TINY_LOAD = 8 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadletter.sqltext import sql_string
+from deadletter.spark.sqltext import sql_string
 from deadletter.tables import Table
 
 LONGEST_WAIT = 30

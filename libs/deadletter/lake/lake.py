@@ -1,24 +1,17 @@
-"""Where tables live, and the only module that reads and writes them.
-
-A lake is a folder (``<lake>/<layer>/<table>`` is a Delta table) or, on Databricks, a catalog
-(``<catalog>.<layer>.<table>``). Everything else in the package works on DataFrames.
-"""
+"""The tables of a lake, read and written."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import json
 import re
 import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -26,15 +19,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.errors import BusyError, DeadletterError, SchemaError, UsageError, first_line, storage_fault
-from deadletter.frames import frame_of
-from deadletter.parallel import together
-from deadletter.session import held_rows, tune
-from deadletter.sqltext import sql_string
-from deadletter.staging import Rows, held
-from deadletter.statements import LONGEST_WAIT, create_statement, merge_statement, revise_statement
-from deadletter.tables import ALL_TABLES, BY_NAME, PROGRESS, QUEUE_EVENTS, Table, conform
-from deadletter.times import from_micros
+from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, storage_fault
+from deadletter.lake.lock import folder_lock
+from deadletter.lake.progress import ProgressNotes
+from deadletter.lake.statements import LONGEST_WAIT, create_statement, merge_statement, revise_statement
+from deadletter.spark.frames import frame_of
+from deadletter.spark.parallel import together
+from deadletter.spark.session import held_rows, tune
+from deadletter.spark.sqltext import sql_string
+from deadletter.spark.staging import Rows, held
+from deadletter.tables import ALL_TABLES, BY_NAME, QUEUE_EVENTS, Table, conform
 
 CATALOG_PREFIX = "catalog:"
 WILDCARDS = "[]{}*?\\"
@@ -59,39 +53,12 @@ MOST_COMPARED = 1000
 """Up to so many rows are compared with those that are there, which costs less than a commit and what reads it."""
 
 
-def digest(value: object) -> int:
-    """A number that tells one value from another by its ``repr``, to be kept as a :class:`Progress`.
-
-    >>> digest(("a", 1)) == digest(("a", 1)), digest(("a", 1)) == digest(("a", 2))
-    (True, False)
-    """
-    return int(hashlib.sha256(repr(value).encode()).hexdigest()[:15], 16)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a step has come: its source's Delta version, and the ``as_of`` (UTC) it stands for."""
-
-    source_version: int
-    as_of: datetime | None
-
-
-@dataclass
-class Noted:
-    """The newest note of each step as of a ``version`` of ``control.progress``, and the time of the ``newest``."""
-
-    version: int | None = None
-    notes: Mapping[str, Progress] = field(default_factory=dict)
-    newest: datetime | None = None
-
-
 @dataclass(frozen=True)
 class Lake:
     """A lake at ``root``: a folder's path, or ``catalog:NAME`` for a Databricks catalog."""
 
     spark: SparkSession
     root: str
-    _noted: Noted = field(default_factory=Noted, init=False, repr=False, compare=False)
 
     def __post_init__(self):
         if not self.catalog and NO_FOLDER.match(self.root):
@@ -105,6 +72,11 @@ class Lake:
     def catalog(self) -> str | None:
         """The catalog's name, or ``None`` where the lake is a folder."""
         return self.root.removeprefix(CATALOG_PREFIX) if self.root.startswith(CATALOG_PREFIX) else None
+
+    @cached_property
+    def progress(self) -> ProgressNotes:
+        """How far each step has come."""
+        return ProgressNotes(self)
 
     @property
     def folder(self) -> str:
@@ -125,7 +97,8 @@ class Lake:
         return ".".join((f"`{self.catalog}`", *name)) if self.catalog else "/".join((self.folder, *name))
 
     def tune(self, new_bytes: int = 0) -> None:
-        """Set the session up for a batch of so many bytes, or for a question, see :func:`deadletter.session.tune`."""
+        """Set the session up for a batch of so many bytes, or for a question, see
+        :func:`deadletter.spark.session.tune`."""
         # all files that are there: asking Delta for those that count takes a hundred times as long
         events = 0
         for file in [] if self.catalog else Path(self._place(QUEUE_EVENTS)).rglob("*.parquet"):
@@ -205,6 +178,7 @@ class Lake:
 
     def version(self, table: Table) -> int:
         """The table's newest Delta version."""
+        self._there(table)
         if self.catalog:
             history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1")
             return history.select("version").first()["version"]
@@ -243,40 +217,6 @@ class Lake:
             (writer.toTable if self.catalog else writer.start)(self._place(table)).awaitTermination()
         except PySparkException as error:
             raise DeadletterError(f"{table.full_name}: {first_line(error)}") from error
-
-    def all_progress(self) -> dict[str, Progress]:
-        """The newest note of each step in ``control.progress``."""
-        self._there(PROGRESS)
-        version = self.version(PROGRESS)
-        if self._noted.version != version:  # someone else noted something since, or nothing was read yet
-            columns = {name: F.unix_micros(name).alias(name) for name in ("as_of", "finished_at")}
-            note = F.struct("source_version", *columns.values())
-            newest = self.read(PROGRESS).groupBy("step").agg(F.max_by(note, "finished_at").alias("note"))
-            rows = newest.select("step", "note.*").collect()
-            notes = {row["step"]: Progress(row["source_version"], from_micros(row["as_of"])) for row in rows}
-            newest_at = from_micros(max((row["finished_at"] for row in rows), default=None))
-            self._noted.version, self._noted.notes, self._noted.newest = version, notes, newest_at
-        return dict(self._noted.notes)
-
-    def progress(self, step: str) -> Progress | None:
-        """The newest note of ``step``; ``None`` before its first."""
-        return self.all_progress().get(step)
-
-    def note_progress(self, step: str, version: int, as_of: datetime | None) -> None:
-        """Note that ``step`` holds everything of its source up to ``version``."""
-        self.note_all({step: Progress(version, as_of)})
-
-    def note_all(self, notes: Mapping[str, Progress]) -> None:
-        """Note how far several steps have come, in one commit. The newest note counts, so it is later than all that are
-        there: the clock may have been set back."""
-        before = self.all_progress()
-        at, newest = datetime.now(UTC), self._noted.newest
-        if newest is not None:
-            at = max(at, newest + timedelta(microseconds=1))
-        rows = [(step, note.source_version, note.as_of, at) for step, note in notes.items()]
-        self.append(frame_of(self.spark, rows, PROGRESS.ddl), PROGRESS)
-        if self.version(PROGRESS) == self._noted.version + 1:  # what is there now is known
-            self._noted.version, self._noted.notes, self._noted.newest = self._noted.version + 1, before | notes, at
 
     def append_now(self, df: DataFrame, table: Table, name: str) -> None:
         """Append rows with the present time in the column ``name``, by which the newest row counts: one that is later
@@ -344,7 +284,7 @@ class Lake:
     def stage(self, df: DataFrame, rows: Rows = Rows.OF_BATCH) -> DataFrame:
         """Compute ``df`` once and return its rows as a plain scan, for what is read several times in a run.
 
-        A few rows are held in memory, see :func:`~deadletter.staging.held` for this and ``rows``; others are
+        A few rows are held in memory, see :func:`~deadletter.spark.staging.held` for this and ``rows``; others are
         written. Unlike a cache it survives a lost worker, works where caches are not supported, and keeps the plans of
         what is derived from it small. :meth:`clear_stage` removes what was written.
         """
@@ -365,7 +305,7 @@ class Lake:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def stage_few(self, df: DataFrame) -> DataFrame:
-        """:meth:`stage` for what is usually :attr:`~deadletter.staging.Rows.FEW`."""
+        """:meth:`stage` for what is usually :attr:`~deadletter.spark.staging.Rows.FEW`."""
         return self.stage(df, Rows.FEW)
 
     @property
@@ -382,7 +322,7 @@ class Lake:
 
     def vacuum(self, table: Table, retain_hours: int) -> None:
         """Delete files that no version younger than ``retain_hours`` needs, of an append-only table not before
-        :data:`~deadletter.statements.LONGEST_WAIT`."""
+        :data:`~deadletter.lake.statements.LONGEST_WAIT`."""
         # the table's own property says so, too: some versions of Delta refuse less
         hours = max(int(retain_hours), LONGEST_WAIT * 24 if table.append_only else 0)
         with contextlib.suppress(PySparkException):  # serverless sessions take no settings of Delta's
@@ -412,7 +352,8 @@ class Lake:
         another version made, where Spark does.
         """
         # a catalog needs none: the scheduled job allows one run at a time
-        with contextlib.nullcontext() if self.catalog else self._folder_lock():
+        self.require_folder()
+        with contextlib.nullcontext() if self.catalog else folder_lock(self.folder):
             try:
                 yield
             except Exception as error:
@@ -431,30 +372,6 @@ class Lake:
         if isinstance(error, PySparkException) or isinstance(error.__cause__, PySparkException):
             with contextlib.suppress(PySparkException):  # the first error says as much
                 self.check_tables()
-
-    @contextlib.contextmanager
-    def _folder_lock(self) -> Iterator[None]:
-        self.require_folder()
-        try:
-            Path(self.folder).mkdir(parents=True, exist_ok=True)
-            handle = Path(self.folder, "_run.lock").open("w")  # noqa: SIM115 - held until the lock ends
-        except OSError as error:
-            raise DeadletterError(
-                f"cannot write to the lake {self.folder}: {error.strerror}. Nothing was changed."
-            ) from None
-        with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BusyError(
-                    f"another run is at work on {self.folder}; this one did nothing. Try again when it ends."
-                ) from None
-            except OSError as error:
-                raise DeadletterError(
-                    f"cannot lock the lake {self.folder}: {error.strerror}. Nothing was changed. Put the lake on a "
-                    "file system with locks (flock): a local disk, or NFS that is mounted with them."
-                ) from None
-            yield
 
 
 def _actions(commit: Path) -> list[dict]:

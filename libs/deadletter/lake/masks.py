@@ -11,7 +11,7 @@ from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.patterns.masking import load_masks
 from deadletter.patterns.masks import MASKS, Mask
-from deadletter.regexes import unreadable
+from deadletter.spark.regexes import unreadable
 
 FILE = "masks.json"
 """The lake's own rows, in the lake's folder."""

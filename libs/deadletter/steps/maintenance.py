@@ -41,5 +41,5 @@ def maintain(lake: Lake, retain_hours: int = SHORTEST_RETENTION, tell: Tell = pr
 def _is_to_be_read(lake: Lake) -> bool:
     if not lake.exists(QUEUE_EVENTS):
         return False
-    done = lake.progress("silver")
+    done = lake.progress.of("silver")
     return done is not None and done.source_version < lake.version(QUEUE_EVENTS)

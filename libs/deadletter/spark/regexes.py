@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.frames import frame_of
+from deadletter.spark.frames import frame_of
 
 
 def unreadable(spark: SparkSession, patterns: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What notebooks need to run unchanged on Databricks and on a laptop: widgets, a lake, and a way to run them.
+"""A notebook's cells, and a way to run them.
 
 A notebook is a ``.py`` file in Databricks' source format: cells divided by ``# COMMAND ----------``, prose in
 lines that begin with ``# MAGIC``. Databricks gives it ``display``; :func:`execute` does the same here.
@@ -7,14 +7,11 @@ lines that begin with ``# MAGIC``. Databricks gives it ``display``; :func:`execu
 from __future__ import annotations
 
 import ast
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from deadletter.errors import DeadletterError, UsageError, first_line
-from deadletter.lake import Lake
-from deadletter.session import get_spark, on_databricks
 
 HEADER = "# Databricks notebook source"
 DIVIDER = re.compile(r"^# COMMAND -+$", re.MULTILINE)
@@ -22,42 +19,6 @@ MAGIC = re.compile(r"^# MAGIC ?", re.MULTILINE)
 COMMAND = re.compile(r"^# MAGIC +(%\S+)", re.MULTILINE)
 TITLE = re.compile(r"\A# DBTITLE [^\n]*\n+")
 """A cell's title, before what is in it."""
-
-
-def widget(name: str, default: str, label: str) -> str:
-    """What the reader typed into a widget; off Databricks the variable ``DEADLETTER_<NAME>``, else ``default``.
-
-    >>> widget("queue_of_doctest", "orders", "Queue")
-    'orders'
-    """
-    if on_databricks():
-        from databricks.sdk.runtime import dbutils  # every Databricks runtime has it
-
-        dbutils.widgets.text(name, default, label)
-        return dbutils.widgets.get(name)
-    return os.environ.get(f"DEADLETTER_{name.upper()}", default)
-
-
-def number_widget(name: str, default: str, label: str) -> int:
-    """The whole number that the reader typed into a :func:`widget`; :class:`UsageError` where it is none.
-
-    >>> number_widget("limit_of_doctest", "2", "Limit")
-    2
-    """
-    given = widget(name, default, label)
-    try:
-        return int(given)
-    except ValueError:
-        raise UsageError(f"{name}: {given!r} is no whole number") from None
-
-
-def open_lake(root: str) -> Lake:
-    """The lake at ``root``, a folder or ``catalog:NAME``, in the session that runs."""
-    if not root:
-        raise UsageError("no lake: fill in the widget 'lake', or set DEADLETTER_LAKE to a folder or catalog:NAME")
-    lake = Lake(get_spark(), root)
-    lake.tune()
-    return lake
 
 
 @dataclass(frozen=True)

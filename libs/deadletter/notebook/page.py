@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError
 from deadletter.gates.sql import name as quoted
-from deadletter.notebook import Cell, execute
+from deadletter.notebook.cells import Cell, execute
 from deadletter.report import queries
 from deadletter.report.page import NOTHING, chart, first_rows
 

@@ -12,17 +12,17 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
+from deadletter.explain.moments import moments
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.gold.facts import each
 from deadletter.gold.scope import affected
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
-from deadletter.moments import moments
-from deadletter.parallel import together
 from deadletter.parsing import pulsar
 from deadletter.replay import dead_letter_links, facts_at, habits_in
-from deadletter.sqltext import sql_string
-from deadletter.staging import held_if_few
+from deadletter.spark.parallel import together
+from deadletter.spark.sqltext import sql_string
+from deadletter.spark.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 from deadletter.times import from_micros
 
@@ -98,7 +98,7 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
         return life(lake, origin, as_of)
     # no fact of another queue says anything of it, but of those that its queues' dead letters link them with
     facts = each(facts_at(lake, as_of, affected(map(tuple, found), links)), held_if_few)
-    habits = habits_in(lake.all_progress())
+    habits = habits_in(lake.progress.all())
     dead = held_if_few(all_deaths(facts, habits, held_if_few, facts.systems()))
     status = held_if_few(message_status(facts, dead, habits).where(mine))
     happened = [

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
-from deadletter.lakemasks import lake_masks
+from deadletter.lake.masks import lake_masks
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.report import queries
 from deadletter.report.queries import bucket_of, over_time, place, short_name
@@ -98,7 +98,7 @@ def still_held(lake: Lake, dead: DataFrame) -> DataFrame:
     run, or what was removed there or moved on, is left out; in RabbitMQ and Pulsar only an acknowledgement that was
     captured tells of that.
     """
-    done = lake.progress("gold")
+    done = lake.progress.of("gold")
     dropped = F.col("expires_at") <= F.lit(done.as_of if done else None).cast("timestamp")
     onward = lake.read(tables.DEAD_LETTERS).where("system = 'zaqar'").alias("onward")
     moved_on = F.expr(

@@ -1,0 +1,1 @@
+"""What Spark is asked for in words of its own: a session, columns, SQL text, frames that are kept, work at once."""
