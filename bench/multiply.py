@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DateType, StructType, TimestampType
 
 from deadletter import tables
-from deadletter.gold.counted import dead_letter_counts
+from deadletter.gold.dead_letter_counts import dead_letter_counts
 from deadletter.lake import Lake, Progress
 
 DIGITS = "0123456789abcdef"

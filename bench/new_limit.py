@@ -17,7 +17,7 @@ from records import QUEUES, queue, rabbitmq_message, selected
 from deadletter import tables
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.lake import Lake
-from deadletter.replay import facts_at
+from deadletter.snapshot import facts_at
 from deadletter.spark.session import get_spark, tune
 from deadletter.times import from_micros
 

@@ -28,7 +28,7 @@ limit = number_widget("limit", "2", "Limit")
 # COMMAND ----------
 
 curve = views.survival(lake, queue)
-display(charts.survival(views.rows(curve)))
+display(charts.survival(views.rows(curve.orderBy("delivery", "place"))))
 
 # COMMAND ----------
 

@@ -21,7 +21,10 @@ def main(arguments: list[str] | None = None) -> None:
             summary.warnings += ahead(summary.as_of)
         summary.warnings += gate.warnings
     finally:
-        print(summary)
+        for name in ("as_of", "events_in", "events_new", "events_quarantined", "events_silent"):
+            print(f"{name}: {getattr(summary, name)}")
+        for warning in summary.warnings:
+            print(f"warning: {warning}")
 
 
 if __name__ == "__main__":

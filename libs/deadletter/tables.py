@@ -90,6 +90,8 @@ MESSAGE_KEY = tuple(column.name for column in _MESSAGE)
 QUEUE_KEY = tuple(column.name for column in _IDENTITY)
 QUEUE = QUEUE_KEY[:3]
 """A queue or topic, whatever its subscriptions."""
+MESSAGE = (*QUEUE, MESSAGE_KEY[-1])
+"""A message, whatever the subscriptions that it is delivered to."""
 EVERY = "*"
 """In place of a queue's name: every queue of the tenant; in place of a tenant's: the whole broker."""
 
@@ -340,7 +342,7 @@ DELIVERY_SURVIVAL = Table(
     (
         *_IDENTITY,
         Column("delivery", _COUNT, "k, the first delivery is 1"),
-        Column("reached", _COUNT, "Messages delivered at least k times"),
+        Column("reached", _COUNT, "Messages delivered at least k times, as a limit counts"),
         Column("settled", _COUNT, "Settled at delivery k"),
         Column("dead_lettered", _COUNT, "Died after k deliveries"),
         Column("unknown", _COUNT, "Delivered exactly k times, outcome not known (censored)"),
@@ -539,7 +541,7 @@ HEALTHY_SAMPLE = Table(
     "control",
     "healthy_sample",
     "The healthy messages of each queue that control.queue_profile counts, so that each payload is read once",
-    (*QUEUE, "message_id"),
+    MESSAGE,
     (
         *_IDENTITY[:3],
         _MESSAGE[-1],

@@ -164,6 +164,6 @@ def track(lake: Lake, parameters: Mapping[str, object], metrics: Mapping[str, fl
     from deadletter.report.queries import place
 
     patterns = lake.read(tables.POISON_PATTERNS).orderBy(F.desc("dead_letters"), "pattern_id").limit(MOST_PATTERNS)
-    curve = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery").limit(500)
+    curve = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("delivery", "place").limit(500)
     rows = [[row.asDict() for row in df.collect()] for df in (patterns.select(*SHOWN), curve)]
     return log_run(lake.folder, parameters, metrics, *rows)

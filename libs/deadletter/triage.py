@@ -1,4 +1,4 @@
-"""What people decide about patterns: written down, and applied to the gold tables."""
+"""What people decide: about patterns, written down and applied to the gold tables, and about what is in quarantine."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from deadletter.gold.decisions import Decisions, standing
 from deadletter.gold.identity import aliases
 from deadletter.gold.patterns import judged
 from deadletter.lake import Lake
+from deadletter.silver.quarantine import with_decisions
 from deadletter.spark.frames import frame_of
 from deadletter.times import from_micros
 
@@ -132,24 +133,39 @@ def _beginning(df: DataFrame, name: str, text: str) -> list[str]:
     return [row["pattern_id"] for row in rows.limit(2).collect()]
 
 
-def decide(lake: Lake, pattern: str, action: str, by: str, why: str, at: datetime, **more: str | None) -> None:
+def decide(
+    lake: Lake,
+    pattern: str,
+    action: str,
+    by: str,
+    why: str,
+    at: datetime,
+    target: str | None = None,
+    along: str | None = None,
+) -> None:
     """Write a decision down, in force from ``at`` (UTC) on. A mute notes the pattern's present template, and holds for
     what that says; raises :class:`UsageError` where the pattern has no dead letter now, and so none."""
     if action == "mute":
         now = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == pattern).select("template").first()
         if now is None:
             raise UsageError(f"pattern {pattern} has no dead letter now, so there is nothing to mute")
-        more["target"] = now["template"]
-    row = lake.spark.range(1).select(
-        F.lit(pattern).alias("pattern_id"),
-        F.lit(action).alias("action"),
-        F.lit(more.get("target")).cast("string").alias("target"),
-        F.lit(more.get("along")).cast("string").alias("along"),
-        F.lit(at).cast("timestamp").alias("effective_at"),
-        F.lit(by).alias("decided_by"),
-        F.lit(why).alias("why"),
-    )
+        target = now["template"]
+    told = "pattern_id STRING, action STRING, target STRING, along STRING, effective_at TIMESTAMP, decided_by STRING"
+    row = frame_of(lake.spark, [(pattern, action, target, along, at, by, why)], f"{told}, why STRING")
     lake.append_now(row, tables.PATTERN_DECISIONS, "decided_at")
+
+
+def quarantined(lake: Lake) -> DataFrame:
+    """``silver.quarantine`` as it is now, with ``decision``: what happens later does not change these rows.
+
+    No decision is known in a lake of an earlier version.
+    """
+    lake.read(tables.QUARANTINE)  # where there is no lake, this says so
+    found = lake.read(tables.QUARANTINE, lake.version(tables.QUARANTINE))
+    if not lake.exists(tables.QUARANTINE_DECISIONS):
+        return found.withColumn("decision", F.lit(None).cast("string"))
+    decided = tables.QUARANTINE_DECISIONS
+    return with_decisions(found, lake.read(decided, lake.version(decided)))
 
 
 def rejudge(lake: Lake, as_of: datetime) -> None:

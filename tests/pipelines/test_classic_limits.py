@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from deadletter import steps, tables
 from deadletter.lake import Lake
-from deadletter.replay import status_at
+from deadletter.snapshot import status_at
 from tests.models.clock import SECOND, START, iso
 from tests.models.rabbitmq import DLQ, Queue, term, text
 from tests.pipelines.conftest import quiet

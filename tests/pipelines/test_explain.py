@@ -16,8 +16,8 @@ from deadletter.explain.timeline import life
 from deadletter.gold.scope import Scope
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
-from deadletter.replay import facts_at, gold_as_of, status_at
 from deadletter.rules.zaqar_store import REDIS
+from deadletter.snapshot import facts_at, gold_as_of, status_at
 from deadletter.spark.session import tune
 from tests.command import call
 

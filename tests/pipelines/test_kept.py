@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from deadletter import steps, tables
 from deadletter.gold import healthy, kept
 from deadletter.lake import Lake
-from deadletter.replay import gold_as_of
 from deadletter.rules.zaqar_store import DOCUMENT
+from deadletter.snapshot import gold_as_of
 from deadletter.spark import session
 from tests.models import zaqar
 from tests.models.clock import SECOND, START

@@ -11,8 +11,8 @@ import pytest
 from deadletter import steps, tables
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
-from deadletter.replay import habits_in
 from deadletter.rules.zaqar_store import MONGODB
+from deadletter.snapshot import habits_in
 from deadletter.sources import noted
 from deadletter.sources.landing import Folder
 from deadletter.steps import bronze, silver

@@ -7,7 +7,7 @@ import pytest
 from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.at_risk import OPEN
-from deadletter.replay import gold_as_of, status_at
+from deadletter.snapshot import gold_as_of, status_at
 from deadletter.spark.session import tune
 from tests.command import call
 

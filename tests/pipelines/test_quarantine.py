@@ -18,7 +18,8 @@ from deadletter.parsing import zaqar
 from deadletter.report.queries import figures
 from deadletter.steps import silver
 from deadletter.steps.due import STALE
-from deadletter.steps.release import _raw_events, quarantined, release
+from deadletter.steps.release import _raw_events, release
+from deadletter.triage import quarantined
 from tests import command
 from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import PULSAR, few_lines, quiet, write

@@ -11,7 +11,7 @@ from deadletter import tables, triage
 from deadletter.cli.show import STANDING
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
-from deadletter.replay import gold_as_of
+from deadletter.snapshot import gold_as_of
 from tests.command import call
 
 

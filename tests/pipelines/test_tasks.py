@@ -69,7 +69,7 @@ def test_files_are_kept_as_long_as_was_said():
     ("name", "more", "told"),
     [
         ("bronze", ["--landing", "landing"], "warning: of the step"),
-        ("silver", [], "of the gate"),
+        ("silver", [], "warning: of the gate"),
         ("gold", [], "warning: of the gate"),
     ],
 )

@@ -13,9 +13,9 @@ import pytest
 
 from deadletter.gates.catalogue import ROW, TYPES
 from deadletter.gates.checks import rule_mistakes
+from deadletter.gates.judging import judge
 from deadletter.gates.rows import broken
 from deadletter.gates.suites import Rule, Suite
-from deadletter.gates.tablerules import judge
 
 SCHEMA = (
     "i int, n bigint, m bigint, d double, e double, c decimal(20,4), s string, t string, b boolean, day date, "

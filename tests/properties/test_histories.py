@@ -25,8 +25,8 @@ from deadletter.gold.uneventful import split
 from deadletter.gold.zaqar import counting_attempts, place, replayed_queues, with_first_granted
 from deadletter.lake import Lake
 from deadletter.patterns.deviation import HEALTHY
-from deadletter.replay import facts_at
 from deadletter.rules.zaqar_store import DOCUMENT, MONGODB, REDIS, STORES
+from deadletter.snapshot import facts_at
 from tests.models import pulsar, rabbitmq, zaqar
 from tests.models.clock import SECOND, START, iso
 from tests.pipelines.comparing import assert_same_rows

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.contrast import LEAST, LIFT, MOST_KEPT, SIGMAS, concentrated_in, differences, examples, trend
-from deadletter.gold.counted import EXAMPLES, HOURS, dead_letter_counts, named_members, said
+from deadletter.gold.dead_letter_counts import EXAMPLES, HOURS, dead_letter_counts, named_members, said
 from deadletter.gold.patterns import summarised
 from deadletter.gold.traits import PEOPLE
 from tests.pipelines.comparing import assert_same_rows

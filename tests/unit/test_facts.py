@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 from deadletter.gold import rabbitmq
 from deadletter.gold.at_risk import dead_letter_queues
 from deadletter.gold.discrepancies import discrepancies
+from deadletter.gold.survival import outcomes
 from tests.pipelines.broken_events import (
     AT_MS,
     DEAD_TOPIC,
     TOPIC,
     claim,
     death,
+    declare,
     firehose,
     origin,
     policy_set,
@@ -71,11 +73,35 @@ def test_a_death_is_not_later_than_the_event_that_tells_of_it(parsed):
 
 
 def test_deleted_ids_may_come_as_a_list(parsed):
-    listed = [zaqar("DELETE", status=204, query={"ids": ids}) for ids in ("a,b", ["a", "b"], [])]
+    listed = [zaqar("DELETE", status=204, query={"ids": ids}) for ids in ("a,,b,", ["a", "b", ""], [], ",")]
     told = parsed("zaqar", listed)
     assert [row["message_id"] for row in told.messages.orderBy("message_id").collect()] == ["a", "a", "b", "b"]
     refused = [row["reasons"] for row in told.events.collect() if row["reasons"]]
-    assert [reason.split(":")[0] for reasons in refused for reason in reasons] == ["no_message_ids"]
+    assert [reason.split(":")[0] for reasons in refused for reason in reasons] == ["no_message_ids"] * 2
+
+
+def test_a_claim_with_an_empty_limit_asks_for_the_default(parsed):
+    told = parsed("zaqar", [claim(query={"limit": ""})])
+    assert [row["limit"] for row in told.attempts.collect()] == [10]
+
+
+def test_any_whole_number_is_a_limit_of_claims(parsed):
+    """The server takes one that no message can be under, or none over."""
+    limits = (-1, 0, 3, 2**63 - 1)
+    told = parsed("zaqar", [declare({"_max_claim_count": limit, "_default_message_ttl": 60}) for limit in limits])
+    rows = told.policies.orderBy("max_deliveries").select("max_deliveries", "default_ttl").collect()
+    assert [tuple(row) for row in rows] == [(0, 60), (0, 60), (3, 60), (2**31 - 1, 60)]
+
+
+def test_posts_before_v2_know_nothing_of_their_queue(parsed):
+    """Neither its delay nor its TTL: the server asks the queue for them in v2 only."""
+    paths = {version: f"/{version}/queues/orders/messages" for version in ("v1.1", "v2")}
+    terms = [{"ttl": None}, {"delay": 9, "ttl": 60}]
+    told = parsed("zaqar", [post(n, own, path=path) for path in paths.values() for n, own in enumerate(terms)])
+    rows = told.messages.select("message_id", "posted.ttl", "posted.delay").collect()
+    assert sorted(map(tuple, rows), key=str) == sorted(
+        [("z0", 3600, 0), ("z1", 60, 0), ("z0", None, None), ("z1", 60, 9)], key=str
+    )
 
 
 def test_a_delay_that_was_accepted_counts_and_one_that_is_none_does_not(parsed):
@@ -112,6 +138,8 @@ def test_the_deliveries_that_another_limit_would_count(silver):
         **dict.fromkeys(("acked", "open", "returned"), (1, 0, "alive")),
         **{"dead": (1, 0, "unchanged"), "late": (4, 0, "death_unknown")},
     }
+    seen = {row["message_id"]: row["deliveries"] for row in outcomes(facts, deaths(facts, "rabbitmq")).collect()}
+    assert {name: seen[name] for name in lives} == dict.fromkeys(lives, 1)
 
 
 def test_claims_of_what_expired_unsettled_would_be_saved(silver):

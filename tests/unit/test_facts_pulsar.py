@@ -7,6 +7,7 @@ from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
+from deadletter.gold.survival import delivery_survival
 from tests.pipelines.broken_events import DEAD_TOPIC, TOPIC, origin, pulsar
 from tests.unit.stories import deaths, previewed
 from tests.unit.timed import START, at
@@ -81,6 +82,15 @@ def test_a_limit_that_was_reached_before_anybody_looked(silver):
     facts = silver("pulsar", [pulsar("subscribe", dead_letter_policy=policy), late, letter])
     assert [row["claim_count"] for row in gold_pulsar.deaths(facts).collect()] == [4]
     assert previewed(facts, "pulsar", TOPIC, 4) == {"9:1:-1": (4, 0, "unchanged")}
+
+
+def test_what_is_settled_and_sought_back_to_is_delivered_anew(silver):
+    """Which counts neither against a limit nor as a later settlement."""
+    life = [pulsar("receive"), pulsar("receive", redelivery_count=1), pulsar("acknowledge")]
+    facts = silver("pulsar", [*life, *life])
+    assert previewed(facts, "pulsar", TOPIC, 2) == {"9:1:-1": (2, 0, "alive")}
+    rows = delivery_survival(facts, deaths(facts, "pulsar")).where("subscription = 's'").collect()
+    assert sorted((row["delivery"], row["reached"], row["settled"]) for row in rows) == [(1, 1, 0), (2, 1, 1)]
 
 
 def test_messages_that_no_broker_keeps_are_silent(parsed):

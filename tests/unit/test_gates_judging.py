@@ -12,13 +12,13 @@ from deadletter.gates import suites
 from deadletter.gates.docs import write_docs
 from deadletter.gates.drift import ALPHA
 from deadletter.gates.gate import Gate
-from deadletter.gates.metrics import metrics, past
+from deadletter.gates.history import metrics, past
+from deadletter.gates.judging import judge
 from deadletter.gates.outcomes import Outcome, enforce
-from deadletter.gates.refused import refused
-from deadletter.gates.rows import broken, split
+from deadletter.gates.rows import broken, reasons, split
 from deadletter.gates.suites import Rule, Suite, load_all
-from deadletter.gates.tablerules import judge
 from deadletter.lake import Lake
+from deadletter.silver.quarantine import refused
 from deadletter.steps.quality import gated
 
 COLUMNS = {"event_id": "string", "limit": "bigint", "granted": "bigint"}
@@ -124,13 +124,19 @@ def test_refused_rows_and_warnings_do_not_stop(attempts):
                            "'NOT (`granted` IS NOT NULL)'")  # fmt: skip
 
 
+def with_reasons(bad, rules):
+    return bad.withColumn("reasons", reasons(rules))
+
+
 def test_bad_rows_become_quarantined_events(spark, attempts):
     _, bad = split(attempts, suite(LIMIT, ID))
     events = spark.createDataFrame(
         [("a", "zaqar", "{}", "f", None), ("b", "zaqar", "{x}", "f", None), ("b", "zaqar", "{x}", "g", None)],
         "event_id string, system string, raw string, source_file string, captured_at timestamp",
     )
-    rows = tables.conform(refused(bad, suite(LIMIT, ID), bad, events), tables.QUARANTINE).collect()
+    rules = suite(LIMIT, ID)
+    found = refused(with_reasons(bad, rules), rules.key, bad, events)
+    rows = tables.conform(found, tables.QUARANTINE).collect()
     assert [(r["event_id"], r["raw"], r["source_file"], r["reasons"]) for r in rows] == [
         ("b", "{x}", "f", ["values_to_be_between(limit): why 1"])
     ]
@@ -142,10 +148,10 @@ def test_every_event_behind_a_bad_row_is_refused(spark):
     rule = replace(named, key=("queue", "message_id"))
     bad = spark.createDataFrame([(None, "m1", "a")], "queue string, message_id string, posted_by string")
     told = [(None, "m1", "a"), (None, "m1", "b"), (None, "m2", "c"), ("q", "m1", "d")]
-    behind = spark.createDataFrame(told, "queue string, message_id string, event_id string")
+    source_events = spark.createDataFrame(told, "queue string, message_id string, event_id string")
     events = [(name, "zaqar", "{}", "f", None) for name in "abcd"]
     copies = "event_id string, system string, raw string, source_file string, captured_at timestamp"
-    found = refused(bad, rule, behind, spark.createDataFrame(events, copies))
+    found = refused(with_reasons(bad, rule), rule.key, source_events, spark.createDataFrame(events, copies))
     assert {row["event_id"] for row in found.collect()} == {"a", "b"}
 
 

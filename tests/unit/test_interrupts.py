@@ -14,7 +14,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from deadletter import cli
-from deadletter.spark import parallel, session
+from deadletter.spark import jvm, parallel
 
 TOLD = "deadletter: interrupted; start the command again: what was written before is whole\n"
 JAVA = """#!/bin/bash
@@ -91,22 +91,22 @@ def test_what_fails_after_it_is_not_told(monkeypatch, capsys):
     def fail():
         raise Py4JNetworkError("Answer from Java side is empty")
 
-    monkeypatch.setattr(session.Jvm, "started", [])
+    monkeypatch.setattr(jvm.Jvm, "started", [])
     assert interrupted(fail, monkeypatch, capsys) == (130, TOLD)
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR), "it logs the JVM that is gone"
 
 
 def test_a_process_that_starts_is_known_before_it_ends(monkeypatch):
     """A signal that comes in between waits."""
-    monkeypatch.setattr(session.Jvm, "started", [])
-    with pytest.raises(KeyboardInterrupt), session.interrupts_put_off():
+    monkeypatch.setattr(jvm.Jvm, "started", [])
+    with pytest.raises(KeyboardInterrupt), jvm.interrupts_put_off():
         os.kill(os.getpid(), signal.SIGINT)
-        child = session.Jvm(["sleep", "600"])
-    assert session.Jvm.started == [child]
-    session.end_jvm()
-    session.wait_for_jvm()
+        child = jvm.Jvm(["sleep", "600"])
+    assert jvm.Jvm.started == [child]
+    jvm.end_jvm()
+    jvm.wait_for_jvm()
     assert child.returncode == -signal.SIGTERM
-    monkeypatch.setattr(session.Jvm, "ending", False)
+    monkeypatch.setattr(jvm.Jvm, "ending", False)
 
 
 def test_nothing_goes_on_when_calls_at_once_are_interrupted(monkeypatch):
@@ -155,12 +155,12 @@ class Server:
 
 def test_a_server_is_asked_to_stop_until_all_have_ended(monkeypatch):
     server = Server()
-    monkeypatch.setattr(session.Jvm, "ending", False)
-    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: server)
-    with session.queries_interrupted():
+    monkeypatch.setattr(jvm.Jvm, "ending", False)
+    monkeypatch.setattr(jvm.SparkSession, "getActiveSession", lambda: server)
+    with jvm.queries_interrupted():
         time.sleep(1.5)
     assert server.interrupted == 2
-    monkeypatch.setattr(session.Jvm, "ending", True)
-    with session.queries_interrupted():
+    monkeypatch.setattr(jvm.Jvm, "ending", True)
+    with jvm.queries_interrupted():
         pass
     assert server.interrupted == 2

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from deadletter import tables
 from deadletter.gold.scope import affected
 from deadletter.lake import Lake
-from deadletter.replay import dead_letter_links
+from deadletter.snapshot import dead_letter_links
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TABLE = tables.QUEUE_POLICIES

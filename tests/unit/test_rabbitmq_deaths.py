@@ -6,6 +6,7 @@ Each story has a vhost of its own; all are judged at once, two hours after their
 from itertools import permutations
 
 import pytest
+from pyspark.sql import functions as F
 
 from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.dead_letters import placed_deaths
@@ -206,6 +207,18 @@ def test_a_retry_loop_uses_up_no_deliveries(at_risk):
     assert (row["claim_count"], len(row["deliveries"])) == (1, 5)
 
 
+WAITS = story(
+    *(at(0, queue_created(*to("retry", limit=2))), at(0, queue_created(*to("orders", ttl=60_000), name="retry"))),
+    *(read(1, "orders", **{"x-delivery-count": 0}), read(2, "orders", **{"x-delivery-count": 1}), rejected(3)),
+)
+
+
+def test_what_waits_for_its_next_try_has_all_deliveries_left(at_risk):
+    """It comes back as a new message to its queue."""
+    (row,) = at_risk(WAITS)
+    assert (row["claim_count"], row["deliveries_left"]) == (0, 3)
+
+
 COUNTED = story(at(0, queue_created(*to("dlq", limit=3))), read(1, "orders", **{"x-delivery-count": 3}))
 
 
@@ -256,6 +269,15 @@ WORK = [at(0, queue_created(*to("dlq", limit=2))), posted(1, "orders", "other")]
 )
 def test_what_waited_and_came_to_its_work_queue_did_not_die(died, name):
     assert not died(name)
+
+
+DELAYED = story(*WORK, posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired")), acked(8, "orders"))
+
+
+def test_what_was_delayed_is_no_longer_in_its_delay_queue(facts, dead):
+    rows = message_status(facts, dead).where(F.col("tenant") == DELAYED).select("queue", "message_id", "status")
+    told = {tuple(row) for row in rows.collect()}
+    assert told == {("delay", "r1", "expired_unseen"), ("orders", "r1", "settled"), ("orders", "other", "available")}
 
 
 @pytest.mark.parametrize(

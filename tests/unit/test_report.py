@@ -1,13 +1,18 @@
 """The page is safe, complete without rows, and its survival curve is right by hand."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from pyspark.sql import functions as F
 
-from deadletter.report.charts import unsettled
+from deadletter import tables
+from deadletter.lake import Lake
+from deadletter.report.charts import survival, unsettled
 from deadletter.report.page import card, render, table
-from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, over_time, place, top_patterns
+from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, figures, over_time, place, top_patterns
+from deadletter.spark.frames import frame_of
 from deadletter.tables import MESSAGE_KEY
 
 HOSTILE = "<script>alert(1)</script>"
@@ -93,6 +98,37 @@ def test_patterns_that_ask_for_somebody_come_first(spark, tmp_path):
     lake = SimpleNamespace(read=lambda table: found, folder=str(tmp_path))
     top = top_patterns(lake, dead, reveal=False).collect()
     assert [(row["pattern_id"], row["example_error"]) for row in top] == [(name, "to <email>") for name in "cba"]
+
+
+@pytest.fixture(scope="module")
+def of_two_queues(spark, tmp_path_factory):
+    """The figures of a lake where one message was delivered a thousand times, and one came after gold's time."""
+    lake, at = Lake(spark, str(tmp_path_factory.mktemp("report") / "lake")), datetime(2026, 11, 20, tzinfo=UTC)
+    lake.create_missing()
+    key = ("zaqar", "p", "looping", "")
+    survival = [(*key, delivery, 1, 0, 0, 0) for delivery in range(1, 2 * MOST_ROWS + 1)]
+    survival += [("zaqar", "p", "other", "", delivery, 2, 1, 0, 0) for delivery in (1, 2)]
+    lake.append(frame_of(spark, survival, tables.DELIVERY_SURVIVAL.ddl), tables.DELIVERY_SURVIVAL)
+    seen = [(f"m{hours}", at + timedelta(hours=hours)) for hours in (-1, 0, 1)]
+    messages = frame_of(spark, seen, "message_id STRING, seen TIMESTAMP")
+    own = dict(zip(tables.QUEUE_KEY, key, strict=True)) | {"deaths": None}
+    given = {name: F.array() if value is None else F.lit(value) for name, value in own.items()}
+    for column in tables.MESSAGE_STATE.columns:
+        value = given.get(column.name, F.lit(None)) if column.name not in messages.columns else F.col(column.name)
+        messages = messages.withColumn(column.name, value.cast(column.type))
+    lake.append(messages, tables.MESSAGE_STATE)
+    lake.progress.note("gold", 1, at)
+    return figures(lake)
+
+
+def test_messages_count_that_were_known_at_the_time_of_the_dead_letters(of_two_queues):
+    assert of_two_queues.headline["messages"] == 2 and of_two_queues.headline["as of"] == "2026-11-20 00:00:00 UTC"
+
+
+def test_a_message_that_loops_hides_no_other_queues_survival(of_two_queues):
+    told = {row["place"]: row["delivery"] for row in of_two_queues.survival}
+    assert told["zaqar:other"] == 2 and len(told) == 2
+    assert len(survival(of_two_queues.survival).data) == 2
 
 
 def test_survival_by_hand():

@@ -135,6 +135,7 @@ def exits(settled, censored):
         ({1: 900, 2: 50, 3: 1}, {3: 49}, 1, 1, "an estimated 2.00% would be settled"),
         ({1: 900, 3: 1, 4: 1}, {3: 74, 4: 24}, 0, 1, "(100 were) an estimated 4.96% would be settled by delivery 4"),
         ({1: 100_000, 2: 4_999}, {2: 95_001}, 0, 1, "an estimated 4.99% would be settled"),
+        ({1: 5_000_000 - 28, 2: 1}, {2: 27}, 0, 1, "an estimated 3.57% would be settled"),
         ({1: 900, 2: 50, 3: 20}, {3: 30}, 0, 3, "Try a higher limit"),
         ({1: 5}, {}, 0, None, "only 5 messages"),
         ({}, {1: 500}, 0, None, "no settlement is known"),

@@ -24,6 +24,12 @@ from tests.unit.timed import START, at, grant
 JUDGED = 9000
 LIMITED = declare({"_max_claim_count": 1, "_dead_letter_queue": "d"})
 PURGE = zaqar("POST", "/v2/queues/orders/purge", 204)
+POSTED_TO_D = zaqar(
+    path="/v2/queues/d/messages",
+    request={"messages": [{"body": "x"}]},
+    response={"resources": ["/v2/queues/d/messages/p"]},
+)
+TARGET_DELETED = zaqar("DELETE", "/v2/queues/d", 204, None)
 NONE_GIVEN = claim(status=204, response=None)
 RELEASED = zaqar("DELETE", "/v2/queues/orders/claims/k1", 204, None)
 
@@ -50,7 +56,7 @@ DIFFERENCES = {
         *(at(70, NONE_GIVEN), grant(100, "k2")),
     ],
     "dead_letter_queue_missing": [LIMITED],
-    "": [LIMITED, with_target(None), declare({}), zaqar("DELETE", "/v2/queues/d", 204, None)],
+    "": [LIMITED, with_target(None), declare({}), TARGET_DELETED],
     "dead_letter_queue_has_its_own": [LIMITED, with_target("e"), zaqar("PUT", "/v2/queues/e", 201, {})],
 }
 """Events of a project, by the kinds of differences that they show."""
@@ -69,6 +75,9 @@ STORIES = {
     "taken again": [at(1, post(1)), grant(5, "k1"), at(6, RELEASED), grant(6, "k0")],
     "done in time": [*DEAD_AT_7, at(100, DELETED)],
     "done too late": [*DEAD_AT_7, at(7000, DELETED)],
+    "made by a post": [LIMITED, POSTED_TO_D],
+    "made again": [LIMITED, at(1, with_target(None)), at(2, TARGET_DELETED), at(3, POSTED_TO_D)],
+    "gone again": [LIMITED, at(1, POSTED_TO_D), at(2, with_target(None)), at(3, TARGET_DELETED)],
     "undone": [at(1, LIMITED), at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))],
 } | {f"project{number}": events for number, events in enumerate(DIFFERENCES.values())}
 
@@ -162,3 +171,5 @@ def test_differences_are_told(facts, dead):
     found = by_story(discrepancies(facts, dead).select("tenant", "kind").collect())
     told = [" ".join(sorted({row["kind"] for row in found[f"project{number}"]})) for number in range(len(DIFFERENCES))]
     assert told == list(DIFFERENCES)
+    made = {story: {row["kind"] for row in found[story]} for story in ("made by a post", "made again", "gone again")}
+    assert made == {"made by a post": set(), "made again": set(), "gone again": {"dead_letter_queue_missing"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from deadletter.cli.common import PATH
 from deadletter.errors import DeadletterError, UsageError
 
 
@@ -13,8 +14,10 @@ from deadletter.errors import DeadletterError, UsageError
 @click.option(
     "--id", "id_column", metavar="I", help="The line id's column; default: the line's number from 1 (CSV: record's)."
 )
-@click.option("--masks", metavar="FILE", help="More rows for the masking table, JSON or TOML: docs/patterns.md.")
-@click.option("--out", required=True, metavar="OUT.csv", help="Where to write line_id,cluster_id,template.")
+@click.option(
+    "--masks", type=PATH, metavar="FILE", help="More rows for the masking table, JSON or TOML: docs/patterns.md."
+)
+@click.option("--out", required=True, type=PATH, metavar="OUT.csv", help="Where to write line_id,cluster_id,template.")
 def cluster(file: str, column: str | None, id_column: str | None, out: str, masks: str | None) -> None:
     """Group the texts of FILE (CSV, JSON lines or plain text, not packed) as poison messages are grouped.
 

@@ -53,16 +53,21 @@ UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069
 """Controls but line feed and tab, and what overrides the direction of text."""
 
 
-class Id(click.ParamType):
-    """An id, or the start of one. A shell hands on an empty text of a command that failed: every id begins so."""
+class Given(click.ParamType):
+    """A text that says something. A shell hands on an empty one of a command that failed, or a variable that nobody
+    set: every id begins so, every row meets such a condition, and such a path is the folder where the user stands."""
 
-    name = "id"
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text as it is, unless it is empty."""
         if not value.strip():
-            raise UsageError(f"{param.get_error_hint(ctx)} is empty: give the id that is meant")
+            raise UsageError(f"{param.get_error_hint(ctx)} is empty: give the {self.name} that is meant")
         return value
+
+
+ID, CONDITION, PATH = Given("id"), Given("condition"), Given("path")
 
 
 def printable(text: str) -> str:
@@ -163,7 +168,7 @@ def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
 
 def open_gold(lake_root: str) -> Lake:
     """:func:`open_lake` for a command that shows gold, with a warning where that is not all of one time."""
-    from deadletter.replay import is_half_written
+    from deadletter.snapshot import is_half_written
 
     lake = open_lake(lake_root)
     if lake.exists(PROGRESS) and is_half_written(lake):

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 
-from deadletter.cli.common import teller
+from deadletter.cli.common import PATH, teller
 from deadletter.errors import UsageError
 
 
 @click.command()
-@click.option("--out", metavar="DIR", help="A folder that is empty or not there yet; default: a new temporary one.")
+@click.option(
+    "--out", type=PATH, metavar="DIR", help="A folder that is empty or not there yet; default: a new temporary one."
+)
 def demo(out: str | None) -> None:
     """Run the job on events captured from real brokers, write the report and say where it is."""
     from deadletter import steps

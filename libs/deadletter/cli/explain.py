@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import Id, iso, json_of, lake_option, open_gold, parse_time, say
+from deadletter.cli.common import ID, iso, json_of, lake_option, open_gold, parse_time, say
 
 if TYPE_CHECKING:
     from deadletter.explain.timeline import Life
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("message_id", type=Id())
+@click.argument("message_id", type=ID)
 @lake_option
 @click.option("--as-of", metavar="ISO8601", help="What was known to have happened then; default: the last run's.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -27,7 +27,7 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     RabbitMQ tells only the second.
     """
     from deadletter.explain.timeline import life
-    from deadletter.replay import gold_as_of
+    from deadletter.snapshot import gold_as_of
 
     lake = open_gold(lake_root)
     found = life(lake, message_id, parse_time(as_of) or gold_as_of(lake))

@@ -24,7 +24,7 @@ from deadletter.cli.early import INTERRUPTED, INTERRUPTED_CODE
 from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, last_cause
 from deadletter.lake import Lake
 from deadletter.sources.landing import shown
-from deadletter.spark import session
+from deadletter.spark import jvm
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -102,11 +102,11 @@ def _interrupt_told() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         pressed.append(number)
         if not is_remote():
-            session.end_jvm()
+            jvm.end_jvm()
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
-    mine = session.in_main_thread() and before not in (None, signal.SIG_IGN)  # ignored: nobody's key is meant
+    mine = jvm.in_main_thread() and before not in (None, signal.SIG_IGN)  # ignored: nobody's key is meant
     try:
         if mine:
             signal.signal(signal.SIGINT, end)
@@ -114,14 +114,14 @@ def _interrupt_told() -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         if not (pressed or isinstance(error, KeyboardInterrupt)):
             raise
-        with session.queries_interrupted():  # those that this thread itself made
+        with jvm.queries_interrupted():  # those that this thread itself made
             pass
         raise Interrupted(INTERRUPTED) from error
     finally:
         if pressed:
-            session.leave_server()
-            session.end_jvm()
-            session.wait_for_jvm()
+            jvm.leave_server()
+            jvm.end_jvm()
+            jvm.wait_for_jvm()
         if mine:
             signal.signal(signal.SIGINT, before)
 

@@ -9,7 +9,7 @@ import click
 
 from deadletter.cli.common import (
     HALF_WRITTEN,
-    Id,
+    ID,
     json_of,
     lake_option,
     one_line,
@@ -42,8 +42,8 @@ def patterns() -> None:
 @lake_option
 @click.option("--all", "everything", is_flag=True, help="Muted ones too.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
-@click.option("--run", "run_id", type=Id(), metavar="ID", help="All that an old run saw, by its MLflow id.")
-@click.option("--against", type=Id(), metavar="ID", help="With --run: how that differs from another run.")
+@click.option("--run", "run_id", type=ID, metavar="ID", help="All that an old run saw, by its MLflow id.")
+@click.option("--against", type=ID, metavar="ID", help="With --run: how that differs from another run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_(
     lake_root: str, everything: bool, status: str | None, run_id: str | None, against: str | None, as_json: bool
@@ -86,7 +86,7 @@ def _of_lake(lake_root: str, status: str | None) -> list[dict]:
 
 
 @patterns.command()
-@click.argument("pattern", type=Id())
+@click.argument("pattern", type=ID)
 @lake_option
 @click.option("--reveal", is_flag=True, help="Show private values in the example instead of masking them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -178,7 +178,7 @@ def _section(title: str, rows: list[dict], line: str) -> None:
 
 
 _decision = options(
-    click.argument("pattern", type=Id()),
+    click.argument("pattern", type=ID),
     lake_option,
     click.option("--by", required=True, metavar="WHO", help="Who decides."),
     click.option("--why", required=True, metavar="TEXT", help="Why."),
@@ -188,11 +188,18 @@ _decision = options(
 
 
 def _decide(
-    pattern: str, lake_root: str, action: str, by: str, why: str, at: str | None, into: str | None = None, **more
+    pattern: str,
+    lake_root: str,
+    action: str,
+    by: str,
+    why: str,
+    at: str | None,
+    into: str | None = None,
+    along: str | None = None,
 ) -> None:
     """Write a decision down and bring the gold tables up to date with it."""
     from deadletter import triage
-    from deadletter.replay import gold_as_of, is_half_written
+    from deadletter.snapshot import gold_as_of, is_half_written
     from deadletter.steps import gold
     from deadletter.steps.quality import gated
 
@@ -204,13 +211,13 @@ def _decide(
         as_of = gold_as_of(lake)
         if is_half_written(lake):
             raise DeadletterError(f"{HALF_WRITTEN} Nothing was decided: what you saw may be later than the decision.")
-        undoes = action == "split" and not more.get("along")
+        undoes = action == "split" and not along
         name = triage.undoable(lake, pattern, as_of) if undoes else triage.find(lake, pattern)
         target = triage.find(lake, into) if into else None
         if target == name:
             raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
         effective = parse_time(at, "--at") or as_of
-        triage.decide(lake, name, action, by, why, effective, target=target, **more)
+        triage.decide(lake, name, action, by, why, effective, target=target, along=along)
         if moves:
             gold.derive(lake, gate, as_of, tell=tell)
         else:
@@ -253,7 +260,7 @@ def unmute(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> N
 
 @patterns.command()
 @_decision
-@click.option("--into", required=True, type=Id(), metavar="ID", help="The pattern it becomes part of.")
+@click.option("--into", required=True, type=ID, metavar="ID", help="The pattern it becomes part of.")
 def merge(pattern: str, lake_root: str, by: str, why: str, at: str | None, into: str) -> None:
     """Make PATTERN part of another one; its id becomes a former id of that."""
     _decide(pattern, lake_root, "merge", by, why, at, into=into)

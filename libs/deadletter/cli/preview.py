@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from deadletter.cli.common import iso, json_of, lake_option, open_lake, print_table, say, say_first
+from deadletter.cli.common import iso, json_of, lake_option, open_gold, print_table, say, say_first
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError
+from deadletter.parsing.brokers import BROKERS
 from deadletter.parsing.envelope import MOST_SECONDS
 
 MOST_ROWS = 50
@@ -19,7 +20,7 @@ LIMITS, DELAYS = click.IntRange(0, 2**31 - 2), click.IntRange(0, MOST_SECONDS)
 
 @click.command()
 @lake_option
-@click.option("--system", required=True, type=click.Choice(["zaqar", "rabbitmq", "pulsar"]), help="The broker.")
+@click.option("--system", required=True, type=click.Choice(list(BROKERS)), help="The broker.")
 @click.option("--queue", required=True, metavar="Q", help="The queue; a Pulsar topic with or without its prefix.")
 @click.option("--subscription", metavar="X", help="Pulsar: one subscription; default: all of the topic's together.")
 @click.option("--tenant", metavar="T", help="Zaqar project, vhost, tenant/namespace; default: all together.")
@@ -45,7 +46,7 @@ def preview(
     from deadletter.whatif.history import Choice
     from deadletter.whatif.preview import preview_delay, preview_limit, recorded
 
-    found = recorded(open_lake(lake_root), Choice(system, queue, tenant, subscription))
+    found = recorded(open_gold(lake_root), Choice(system, queue, tenant, subscription))
     told = {"system": system, "as_of": found.as_of, "places": found.places}
     if limit is not None:
         told |= preview_limit(found, system, limit)
@@ -73,6 +74,8 @@ def print_preview(told: dict) -> None:
         name = " ".join(filter(None, (place["tenant"], place["queue"], place["subscription"])))
         limits = ", ".join(map(str, place["limits"])) or "none"
         say(f"  {name}: {place['messages']:,} messages delivered, limits so far: {limits}")
+        if "limit" in told and place["limit_counts"] is False:
+            say(f"  no limit counts in {name} as it is now: what follows is of a quorum queue with these messages")
     if "limit" in told:
         print_limit(told)
     if "delayed" in told:

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.cli.common import (
-    Id,
+    CONDITION,
+    ID,
     condition_told,
     json_of,
     lake_option,
@@ -26,8 +27,9 @@ from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.silver.quarantine import by_reason, waiting
 from deadletter.steps.release import discard as put_aside
-from deadletter.steps.release import gold_is_behind, quarantined
+from deadletter.steps.release import gold_is_behind
 from deadletter.steps.release import release as judge_again
+from deadletter.triage import quarantined
 
 SHORTEST = 8
 """Characters of an event id that may stand for all of it."""
@@ -41,11 +43,13 @@ def quarantine() -> None:
     """Events that a parser or a gate refused: look at them, release or discard them."""
 
 
-where_option = click.option("--where", metavar="SQL", help="The events for which this is true, of those that wait.")
+where_option = click.option(
+    "--where", type=CONDITION, metavar="SQL", help="The events for which this is true, of those that wait."
+)
 
 
 _decision = options(
-    click.argument("event_ids", nargs=-1, type=Id(), metavar="[EVENT_ID]..."),
+    click.argument("event_ids", nargs=-1, type=ID, metavar="[EVENT_ID]..."),
     lake_option,
     where_option,
     click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine."),
@@ -81,7 +85,7 @@ def _print_reasons(rows: list[dict]) -> None:
 
 
 @quarantine.command()
-@click.argument("event_id", type=Id())
+@click.argument("event_id", type=ID)
 @lake_option
 def show(event_id: str, lake_root: str) -> None:
     """Print an event's raw line, every rule it broke, where it came from and what was decided about it."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from deadletter.cli.common import lake_option, open_gold
+from deadletter.cli.common import PATH, lake_option, open_gold
 
 
 @click.command()
 @lake_option
-@click.option("--out", required=True, metavar="DIR", help="Folder for the page; made if it is not there.")
+@click.option("--out", required=True, type=PATH, metavar="DIR", help="Folder for the page; made if it is not there.")
 @click.option("--reveal", is_flag=True, help="Show private values in examples instead of masking them.")
 def report(lake_root: str, out: str, reveal: bool) -> None:
     """Write DIR/index.html: one page that opens offline, with charts of what died, where and why."""

@@ -7,11 +7,11 @@ import time
 import click
 
 from deadletter import sources, steps, tracking
-from deadletter.cli.common import json_of, lake_option, open_lake, parse_time, print_table, say, teller
+from deadletter.cli.common import PATH, json_of, lake_option, open_lake, parse_time, print_table, say, teller
 from deadletter.gates.suites import load_all
 from deadletter.lake.masks import adopt_masks
-from deadletter.replay import habits_in
 from deadletter.rules.zaqar_store import STORES
+from deadletter.snapshot import habits_in
 
 SHORT_RUN = 4 << 20
 """Bytes of files, compressed ones among them, up to which a run is over in a minute or two."""
@@ -33,7 +33,9 @@ SHORT_RUN = 4 << 20
     "Default: those of the lake's last run, redis at first.",
 )
 @click.option("--fresh-after", metavar="ISO8601", help="Warn where the newest event is not later: a feed is stuck.")
-@click.option("--masks", metavar="FILE", help="More rows for the lake's masking table, JSON or TOML; kept in the lake.")
+@click.option(
+    "--masks", type=PATH, metavar="FILE", help="More rows for the lake's masking table, JSON or TOML; kept in the lake."
+)
 @click.option("--track", is_flag=True, envvar="DEADLETTER_TRACK", help="Keep the run in MLflow: docs/patterns.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def run(

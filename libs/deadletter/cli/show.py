@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.cli.common import (
+    CONDITION,
     condition_told,
     lake_option,
     open_gold,
@@ -28,7 +29,7 @@ from deadletter.cli.failing import Py4JJavaError
 from deadletter.errors import UsageError, last_cause
 from deadletter.gold.status import STANDING
 from deadletter.lake import Lake
-from deadletter.replay import status_at
+from deadletter.snapshot import status_at
 from deadletter.tables import Table
 
 LIMITS = click.IntRange(1, 2**31 - 2)
@@ -54,7 +55,9 @@ AS_JSON = {
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--as-of", metavar="ISO8601", help="message_state only: each message's status at that time.")
-@click.option("--where", metavar="SQL", help="Only rows for which this is true, e.g. \"queue = 'orders'\".")
+@click.option(
+    "--where", type=CONDITION, metavar="SQL", help="Only rows for which this is true, e.g. \"queue = 'orders'\"."
+)
 @click.option("--limit", type=LIMITS, help="At most so many rows; default 20 as a table, else all.")
 def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | None, limit: int | None) -> None:
     """Print the rows of TABLE, e.g. dead_letters or silver.message_state.

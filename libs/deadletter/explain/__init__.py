@@ -1,1 +1,1 @@
-"""Why a message is where it is: what happened to it, and the rule behind each verdict."""
+"""Why a message is where it is: ``moments`` are what happened to it, ``timeline`` tells the rule behind each."""

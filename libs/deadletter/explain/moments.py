@@ -76,15 +76,15 @@ def told_once(deaths: Column) -> Column:
     def first_told(one: Column) -> Column:
         same = F.filter(deaths, lambda d: _which(d).eqNullSafe(one))
         time = F.array_min(F.transform(same, lambda d: F.least(d["time"], d["told"])))
-        first = F.get(F.array_sort(F.transform(same, _teller)), F.lit(0))
+        first = F.get(F.array_sort(F.transform(same, _teller)), 0)
         named = F.filter(same, lambda d: d["dead_letter_queue"].isNotNull())
         before = F.filter(deaths, lambda d: _comes_before(d, one) & (d["told"] < first["told"]))
-        since = F.array_max(F.transform(before, lambda d: d["told"]))
+        since = F.array_max(before["told"])
         return F.struct(
             F.greatest(time, F.date_trunc("second", since)).alias("time"),
             first["event_id"].alias("event_id"),
             one["reason"].alias("reason"),
-            F.get(F.array_sort(F.transform(named, _teller)), F.lit(0))["dead_letter_queue"].alias("dead_letter_queue"),
+            F.get(F.array_sort(F.transform(named, _teller)), 0)["dead_letter_queue"].alias("dead_letter_queue"),
             first["told"].alias("told"),
             since.alias("since"),
         )

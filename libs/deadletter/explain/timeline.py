@@ -19,7 +19,7 @@ from deadletter.gold.scope import affected
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
 from deadletter.parsing import pulsar
-from deadletter.replay import dead_letter_links, facts_at, habits_in
+from deadletter.snapshot import dead_letter_links, facts_at, habits_in
 from deadletter.spark.parallel import together
 from deadletter.spark.sqltext import sql_string
 from deadletter.spark.staging import held_if_few

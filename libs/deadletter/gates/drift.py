@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from deadletter.gates.metrics import Past
+from deadletter.gates.history import Past
 from deadletter.gates.outcomes import Outcome
 
 ALPHA = 0.01

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from deadletter.gates.catalogue import TYPES
 from deadletter.gates.outcomes import Outcome
 from deadletter.gates.rows import domain
-from deadletter.gates.sql import name
 from deadletter.gates.suites import Rule, Suite
+from deadletter.spark.sqltext import sql_name
 
 LONGEST = 300
 """Characters of an example: a payload can be long, and private."""
@@ -42,7 +42,7 @@ def _of_rows(df: DataFrame, suite: Suite, failed: list[Outcome]) -> dict[str, st
 def _shown(suite: Suite, rule: Rule) -> Column:
     """The row's key and the values the rule is about, as JSON; null values are shown too."""
     names = dict.fromkeys([*suite.key, *rule.columns])
-    return F.to_json(F.struct(*[F.col(name(column)) for column in names]), {"ignoreNullFields": "false"})
+    return F.to_json(F.struct(*[F.col(sql_name(column)) for column in names]), {"ignoreNullFields": "false"})
 
 
 def _with_example(df: DataFrame, outcome: Outcome, examples: dict[str, str], found: Mapping[str, DataFrame]) -> Outcome:
@@ -69,7 +69,7 @@ def _json(rows: DataFrame) -> str:
 def _with_duplicates(df: DataFrame, outcome: Outcome) -> Outcome:
     """Count the rows that share a key, as GX does: all of them, not all but one."""
     rule = outcome.rule
-    keys = [name(column) for column in rule.columns]
+    keys = [sql_name(column) for column in rule.columns]
     groups = df.where(domain(rule)).groupBy(*keys).agg(F.count("*").alias("rows_with_it")).where("rows_with_it > 1")
     failing = groups.agg(F.sum("rows_with_it").alias("rows")).first()["rows"] or 0
     example = _json(groups.orderBy(F.col("rows_with_it").desc(), *keys).limit(1)) if failing else ""

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deadletter.gates import rows
 from deadletter.gates.drift import Past, corrected_p, drifted
-from deadletter.gates.metrics import metrics
+from deadletter.gates.history import metrics
+from deadletter.gates.judging import judge
 from deadletter.gates.outcomes import Outcome, enforce
 from deadletter.gates.suites import suite_of
-from deadletter.gates.tablerules import judge
 from deadletter.tables import Table
 
 
@@ -43,7 +43,7 @@ class Gate:
         """Judge ``df`` by the table's suite, note the outcomes, and stop the run where a critical rule failed.
 
         ``tables``: what the suite's queries read, by full name. ``refused``: ``df`` is a batch before
-        :meth:`split`; returns whether there is anything to split off. Raises :class:`GateError`.
+        :meth:`split`; returns whether there is anything to split off. Raises :class:`~deadletter.errors.GateError`.
         """
         found = judge(df, suite_of(table), tables, self.parameters, refused)
         found = [replace(outcome, lake=self.lake) for outcome in found]

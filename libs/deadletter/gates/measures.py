@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame
 from deadletter.gates.catalogue import NUMBER, in_family
 from deadletter.gates.outcomes import Outcome
 from deadletter.gates.rows import in_set
-from deadletter.gates.sql import between, name
+from deadletter.gates.sql import between
 from deadletter.gates.suites import Rule, Suite
+from deadletter.spark.sqltext import sql_name
 
 AGGREGATES = {
     "expect_table_row_count_to_be_between": "count(1)",
@@ -26,7 +27,7 @@ SCHEMA_TYPES = ("expect_column_values_to_be_of_type", "expect_table_columns_to_m
 
 def figure(rule: Rule) -> str:
     """The SQL aggregate that a rule's figure is; null where there is nothing to measure."""
-    column = name(rule.columns[0]) if rule.columns else ""
+    column = sql_name(rule.columns[0]) if rule.columns else ""
     return AGGREGATES[rule.type].format(column=column, known=_known(rule, column))
 
 
@@ -36,7 +37,7 @@ def _known(rule: Rule, column: str) -> str:
 
 def holds(rule: Rule, suite: Suite) -> str:
     """SQL that is true where the figure is as asked for; null, like GX's failure, where there is none."""
-    value, column = figure(rule), name(rule.columns[0]) if rule.columns else ""
+    value, column = figure(rule), sql_name(rule.columns[0]) if rule.columns else ""
     if "value_set" in rule.kwargs:
         complete = f"size({value}) = {len(set(rule.kwargs['value_set']))}"
         other = f"count_if({column} IS NOT NULL AND NOT ({_known(rule, column)})) = 0"

@@ -14,8 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gates.catalogue import LIST, PAIR, TYPES
-from deadletter.gates.sql import between, condition, literal, name
+from deadletter.gates.sql import between, condition, literal
 from deadletter.gates.suites import Rule, Suite
+from deadletter.spark.sqltext import sql_name
 
 Kwargs = Mapping[str, Any]
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
@@ -112,7 +113,7 @@ SEVERAL: dict[str, Callable[[list[str], Kwargs, list[str]], str]] = {
 
 def domain(rule: Rule) -> str:
     """SQL for the rows that a rule looks at; never null."""
-    columns = [name(column) for column in rule.columns]
+    columns = [sql_name(column) for column in rule.columns]
     tests = [f"coalesce({condition(rule.kwargs['row_condition'])[0]}, FALSE)"] if "row_condition" in rule.kwargs else []
     if TYPES[rule.type].columns in (PAIR, LIST):
         tests += _not_ignored(columns, rule.kwargs.get("ignore_row_if", "all"))
@@ -133,7 +134,7 @@ def failing(rule: Rule, columns: Mapping[str, str]) -> str:
 
     ``columns`` maps names to Spark types (simple strings).
     """
-    named = [name(column) for column in rule.columns]
+    named = [sql_name(column) for column in rule.columns]
     if rule.type in SINGLE:
         good = SINGLE[rule.type](named[0], rule.kwargs)
     else:
@@ -156,7 +157,7 @@ def reasons(suite: Suite) -> Column:
 def split(df: DataFrame, suite: Suite) -> tuple[DataFrame, DataFrame]:
     """The good rows of ``df``, and those that break a critical row rule; :func:`broken` tells which.
 
-    Rules that only warn let a row through; :func:`deadletter.gates.tablerules.judge` counts them.
+    Rules that only warn let a row through; :func:`deadletter.gates.judging.judge` counts them.
     """
     bad = " OR ".join(f"coalesce({failing(rule, suite.columns)}, FALSE)" for rule in suite.row_rules) or "FALSE"
     return df.where(f"NOT ({bad})"), df.where(bad)

@@ -7,17 +7,12 @@ from datetime import date
 from typing import Any
 
 from deadletter.errors import DeadletterError
-from deadletter.spark.sqltext import sql_string
+from deadletter.spark.sqltext import sql_name, sql_string
 from deadletter.times import utc
 
 EXACT = 2**53
 """GX holds bounds as doubles, which are exact up to here."""
 OPERATORS = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "IN": "IN", "NOT_IN": "NOT IN"}
-
-
-def name(column: str) -> str:
-    """A column's name as SQL takes it."""
-    return "`" + column.replace("`", "``") + "`"
 
 
 def literal(value: Any) -> str:
@@ -84,9 +79,9 @@ def _condition(tree: dict[str, Any]) -> tuple[str, list[str]]:
         return f"({text})", [column for _, columns in parts for column in columns]
     column = tree["column"]["name"]
     if tree["type"] == "nullity":
-        return f"{name(column)} IS {'' if tree['is_null'] else 'NOT '}NULL", [column]
+        return f"{sql_name(column)} IS {'' if tree['is_null'] else 'NOT '}NULL", [column]
     if tree["type"] != "comparison":
         raise KeyError(tree["type"])
     operator, value = OPERATORS[tree["operator"]], tree["parameter"]
     shown = f"({', '.join(map(literal, value))})" if isinstance(value, list) else literal(value)
-    return f"{name(column)} {operator} {shown}", [column]
+    return f"{sql_name(column)} {operator} {shown}", [column]

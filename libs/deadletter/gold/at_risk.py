@@ -12,7 +12,7 @@ from deadletter.gold.dead_letters import ways
 from deadletter.gold.facts import SilverFacts, counted_deliveries, last_count, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
-from deadletter.gold.rabbitmq import work_queues
+from deadletter.gold.rabbitmq import waits_for_its_next_try, work_queues
 from deadletter.gold.status import message_status, with_resets
 from deadletter.patterns.deviation import tells_a_fault
 from deadletter.patterns.linking import with_signature
@@ -116,7 +116,7 @@ def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits
 def _claim_count(policy: Column, facts: SilverFacts) -> Column:
     """The claims or deliveries that count under ``policy``, as far as anybody tells; else all."""
     by_store = rules.counted_claims(F.col("deliveries"), F.col("policies"), F.col("resets"))
-    claims = F.when(F.col("system") == "zaqar", by_store)
+    claims = F.when(F.col("system") == "zaqar", by_store).when(waits_for_its_next_try(), F.lit(0))
     if facts.counts_in_classic_queues:
         since = since_return(F.col("deliveries"), F.col("deaths"))
         remembered = counter(since, F.col("policies"), F.lit(facts.as_of))

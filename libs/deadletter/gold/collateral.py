@@ -75,4 +75,4 @@ def _claimed(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 
 
 def _distinct(name: str) -> Column:
-    return F.slice(F.array_sort(F.array_distinct(F.transform("poison", lambda p: p[name]))), 1, MOST_NAMED)
+    return F.slice(F.array_sort(F.array_distinct(F.col("poison")[name])), 1, MOST_NAMED)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from deadletter.gold.counted import EXAMPLES, HOURS
+from deadletter.gold.dead_letter_counts import EXAMPLES, HOURS
 from deadletter.gold.traits import PEOPLE
 from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
@@ -37,7 +37,7 @@ def examples(counts: DataFrame) -> DataFrame:
     place = F.row_number().over(Window.partitionBy("pattern_id").orderBy("dead_lettered_at", *MESSAGE_KEY))
     first = early.select("pattern_id", "message_id", place.alias("place")).where(F.col("place") <= EXAMPLES)
     members = F.array_sort(F.collect_list(F.struct("place", "message_id")))
-    ids = F.transform(members, lambda member: member["message_id"]).alias("example_message_ids")
+    ids = members["message_id"].alias("example_message_ids")
     return represented.join(first.groupBy("pattern_id").agg(ids), "pattern_id")
 
 
@@ -49,7 +49,8 @@ def differences(counts: DataFrame) -> DataFrame:
 
 
 def trend(counts: DataFrame) -> DataFrame:
-    """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest :data:`~deadletter.gold.counted.HOURS`."""
+    """One row a ``pattern_id`` with ``trend``: deaths an hour, the latest
+    :data:`~deadletter.gold.dead_letter_counts.HOURS`."""
     told = counts.select("pattern_id", F.inline("hours"))
     hours = told.groupBy("pattern_id", "hour").agg(F.sum("dead_letters").alias("dead_letters"))
     newest = F.sort_array(F.collect_list(F.struct("hour", "dead_letters")), asc=False)
@@ -118,4 +119,4 @@ def _top(rows: DataFrame, value: Column, order: Column, name: str) -> DataFrame:
     """The first :data:`MOST_KEPT` rows of each pattern as an array called ``name``."""
     ranked = F.array_sort(F.collect_list(F.struct(order.alias("order"), value.alias("row"))))
     gathered = rows.groupBy("pattern_id").agg(F.slice(ranked, 1, MOST_KEPT).alias("top"))
-    return gathered.select("pattern_id", F.transform("top", lambda entry: entry["row"]).alias(name))
+    return gathered.select("pattern_id", F.col("top.row").alias(name))

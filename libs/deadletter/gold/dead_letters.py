@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
 from deadletter.gold.facts import SilverFacts, last_error
-from deadletter.gold.lying import with_removal
 from deadletter.gold.payload import PLACE, placed, with_payload
+from deadletter.gold.removal import with_removal
 from deadletter.gold.traits import with_traits
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
@@ -21,7 +21,8 @@ from deadletter.spark.columns import looked_up
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage, as_it_is
 
-_MESSAGE = ("system", "tenant", "message_id")
+_ID = ("system", "tenant", "message_id")
+"""A message's id, in whatever queues."""
 CAUSES = {
     "delivery_limit": "delivery_limit",
     "max_claim_count": "delivery_limit",
@@ -57,7 +58,7 @@ def placed_deaths(deaths: DataFrame, facts: SilverFacts, former: DataFrame | Non
     tell: ``payload`` is then its result, or null where the event holds none; such an event is not read again.
     """
     told = deaths.drop("error", "payload").join(_lives(deaths, facts), list(tables.MESSAGE_KEY), "left")
-    posted = _with_post(told.join(_posts(deaths, facts), list(_MESSAGE), "left"))
+    posted = _with_post(told.join(_posts(deaths, facts), list(_ID), "left"))
     if former is None:
         return posted.withColumns({"payload": F.lit(None).cast("string"), "sought": F.lit(False)})
     told = former.where("payload_event_id IS NOT NULL").select(*PLACE, "payload", F.lit(True).alias("sought"))
@@ -139,9 +140,9 @@ def _posts(deaths: DataFrame, facts: SilverFacts) -> DataFrame:
     post = F.struct("posted.time", "posted.event_id", "posted.position", "posted.producer", "queue", "targets")
     return (
         facts.posts()
-        .join(deaths.select(*_MESSAGE), list(_MESSAGE), "left_semi")
+        .join(deaths.select(*_ID), list(_ID), "left_semi")
         .join(named, list(tables.QUEUE_KEY), "left")
-        .groupBy(*_MESSAGE)
+        .groupBy(*_ID)
         .agg(F.array_sort(F.collect_list(post)).alias("posts"))
     )
 
@@ -153,9 +154,9 @@ def _with_post(dead: DataFrame) -> DataFrame:
     Zaqar's deaths have no such event, and its ids are the server's own: a message that came from another queue, along
     its dead letter queue, was posted there. Elsewhere the same id in another queue can be another message.
     """
-    here = F.get(F.filter("posts", lambda p: p["queue"] == F.col("queue")), F.lit(0))
+    here = F.get(F.filter("posts", lambda p: p["queue"] == F.col("queue")), 0)
     moved = F.filter("posts", lambda p: F.array_contains(p["targets"], F.col("queue")))
-    elsewhere = F.when(F.col("system") == "zaqar", F.get(moved, F.lit(0)))
+    elsewhere = F.when(F.col("system") == "zaqar", F.get(moved, 0))
     posted = dead.withColumn("here", here).withColumns(
         {"post": F.coalesce("here", elsewhere), "producer": F.col("here.producer")}
     )

@@ -76,7 +76,7 @@ def _claimed_while_delayed() -> Column:
     """Zaqar granted a message before its delay was over (Delayed Queues, step 4)."""
     delay = rules.effective_delay(F.col("posted.delay"), F.col("policy"))
     until = F.timestamp_seconds(F.unix_seconds("posted.time") + delay)
-    first = F.get("deliveries", F.lit(0))["time"]
+    first = F.get("deliveries", 0)["time"]
     early = (F.col("system") == "zaqar") & (delay > 0) & (F.timestamp_seconds(F.unix_seconds(first)) < until)
     return difference("claimed_while_delayed", early, first, first, until)
 
@@ -85,7 +85,7 @@ def _claimed_twice_at_once() -> Column:
     """A claim was granted while another one on the message still ran."""
     claims = F.coalesce("claims", F.array())
     overlap = F.filter(claims, lambda c: F.exists(claims, lambda o: (o["time"] < c["time"]) & (o["end"] > c["time"])))
-    second = F.get(overlap, F.lit(0))
+    second = F.get(overlap, 0)
     return difference("claimed_twice_at_once", second.isNotNull(), second["time"], F.size(overlap), F.lit(0))
 
 
@@ -111,14 +111,14 @@ def _should_have_been_moved(habits: Habits) -> Column:
         popped = F.lit(not habits.pop_claims) & delivery["event_id"].eqNullSafe(F.col("settled.event_id"))
         return rules.counts_claims(policy) & ~popped & (counted_before(delivery) >= policy["max_deliveries"])
 
-    grant = F.get(F.filter("deliveries", over), F.lit(0))
+    grant = F.get(F.filter("deliveries", over), 0)
     test = (F.col("system") == "zaqar") & grant.isNotNull()
     return difference("should_have_been_moved", test, grant["time"], F.lit("granted"), F.lit("moved"))
 
 
 def _claimed_after_death() -> Column:
     """A death was derived, yet the broker granted the message from the same queue later."""
-    later = F.get(F.filter("deliveries", lambda d: d["time"] > F.col("dead_lettered_at")), F.lit(0))
+    later = F.get(F.filter("deliveries", lambda d: d["time"] > F.col("dead_lettered_at")), 0)
     test = (F.col("evidence") == "derived") & later.isNotNull()
     return difference("claimed_after_death", test, later["time"], F.lit("granted"), F.lit("dead_lettered"))
 
@@ -133,7 +133,7 @@ def _lost_counter() -> Column:
         "deliveries",
         lambda d, i: F.struct(d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier")),
     )
-    lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), F.lit(0))
+    lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), 0)
     stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
     in_memory = policy_at(F.col("policies"), lost["time"])["queue_type"] != "quorum"
     return difference(
@@ -155,13 +155,13 @@ def _fell_to_nothing() -> Column:
 
     def highest_before(delivery: Column) -> Column:
         earlier = F.filter("deliveries", lambda d: d["time"] < delivery["time"])
-        return F.array_max(F.transform(earlier, lambda d: d["broker_count"]))
+        return F.array_max(earlier["broker_count"])
 
     def fell(delivery: Column) -> Column:
         ended = F.unix_millis(F.least("settled.time", "dead_lettered_at")) < F.unix_millis(delivery["time"])
         return (delivery["broker_count"] == 0) & (highest_before(delivery) > 0) & ~F.coalesce(ended, F.lit(False))
 
-    lost = F.get(F.filter("deliveries", fell), F.lit(0))
+    lost = F.get(F.filter("deliveries", fell), 0)
     test = (F.col("system") == "pulsar") & lost.isNotNull()
     return difference("lost_counter", test, lost["time"], lost["broker_count"], highest_before(lost))
 
@@ -191,7 +191,7 @@ def _delivered_over_limit() -> Column:
         returned_since = (i == 0) | F.coalesce(count > before["max_deliveries"], F.lit(False))
         return (count > now["max_deliveries"]) & (at_once | returned_since)
 
-    delivery = F.get(F.filter("deliveries", over), F.lit(0))
+    delivery = F.get(F.filter("deliveries", over), 0)
     test = (F.col("system") != "zaqar") & delivery.isNotNull()
     return difference("delivered_over_limit", test, delivery["time"], delivery["broker_count"], F.lit("moved"))
 
@@ -203,16 +203,19 @@ def _unsupported(facts: SilverFacts) -> DataFrame:
     queues = facts.policies.where("system = 'zaqar'").select(*QUEUE_KEY, policy.alias("policy"))
     foreign = queues.where("policy.ignored_limit IS NOT NULL")
     limited = queues.where(rules.counts_claims(F.col("policy")))
-    targets = queues.where("NOT (policy.kind <=> 'deleted')").select(
+    policy, every = F.col("policy"), queues.join(_last_posts(facts), ["tenant", "queue"], "full")
+    # the server makes the queue that a message is posted to
+    deleted = (policy["kind"] == "deleted") & ~F.coalesce(F.col("last_post") > policy["valid_from"], F.lit(False))
+    targets = every.select(
         F.col("tenant").alias("target_tenant"),
         F.col("queue").alias("target"),
-        F.when(rules.counts_claims(F.col("policy")), F.col("policy.dead_letter_queue")).alias("target_of_target"),
-        F.lit(True).alias("known"),
+        F.when(rules.counts_claims(policy), policy["dead_letter_queue"]).alias("target_of_target"),
+        (~F.coalesce(deleted, F.lit(False))).alias("known"),
     )
     same = (F.col("tenant") == F.col("target_tenant")) & (F.col("policy.dead_letter_queue") == F.col("target"))
     joined = limited.join(targets, same, "left")
     kinds = [
-        ("dead_letter_queue_missing", F.col("known").isNull()),
+        ("dead_letter_queue_missing", ~F.coalesce("known", F.lit(False))),
         ("dead_letter_queue_has_its_own", F.col("target_of_target").isNotNull()),
     ]
     found = [(kind, joined.where(test)) for kind, test in kinds]
@@ -222,3 +225,12 @@ def _unsupported(facts: SilverFacts) -> DataFrame:
         for kind, rows in [*found, ("dead_letter_queue_in_other_pool", foreign)]
     ]
     return reduce(DataFrame.unionByName, frames)
+
+
+def _last_posts(facts: SilverFacts) -> DataFrame:
+    """When the last message was posted to each Zaqar queue: ``tenant, queue, last_post``."""
+    frames = [facts.posts().select("system", "tenant", "queue", "posted.time")]
+    if facts.uneventful is not None:
+        frames.append(facts.uneventful.select("system", "tenant", "queue", "post.time"))
+    posts = reduce(DataFrame.unionByName, frames).where("system = 'zaqar'")
+    return posts.groupBy("tenant", "queue").agg(F.max("time").alias("last_post"))

@@ -14,7 +14,7 @@ from deadletter.rules.policy import histories, is_purge
 from deadletter.rules.rabbitmq_counter import counting_classic, of_one_kind, since_return
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage
-from deadletter.tables import QUEUE
+from deadletter.tables import MESSAGE
 
 FRAMES = ("state", "claims", "attempts", "policies")
 
@@ -45,9 +45,8 @@ class SilverFacts:
 
     def with_post(self, messages: DataFrame) -> DataFrame:
         """Add ``post`` to rows of ``state``: their ``posted``, which on Pulsar the topic's row has."""
-        message = [*QUEUE, "message_id"]
-        topics = self.posts().where("system = 'pulsar'").select(*message, F.col("posted").alias("post"))
-        subscribed = messages.where("system = 'pulsar'").join(topics, message, "left")
+        topics = self.posts().where("system = 'pulsar'").select(*MESSAGE, F.col("posted").alias("post"))
+        subscribed = messages.where("system = 'pulsar'").join(topics, list(MESSAGE), "left")
         return messages.where("system != 'pulsar'").withColumn("post", F.col("posted")).unionByName(subscribed)
 
     @cached_property
@@ -124,7 +123,7 @@ def dated(deaths: Column, deliveries: Column) -> Column:
         before = F.filter(deliveries, lambda d: d["time"] < death["told"])
         last = F.date_trunc("second", F.try_element_at(before, F.lit(-1))["time"])
         fewer = F.filter(deaths, lambda d: _is_earlier(d, death))
-        shown = F.date_trunc("second", F.array_max(F.transform(fewer, lambda d: d["told"])))
+        shown = F.date_trunc("second", F.array_max(fewer["told"]))
         later = death.withField("time", F.greatest(death["time"], last, shown))
         return F.when(death["count"] > 1, later).otherwise(death)
 
@@ -149,6 +148,17 @@ def counted_deliveries() -> Column:
     # the last one at least: a message that is sent anew without its header does not show what it came back from
     seen = F.greatest(F.size(since), F.least(F.size("deliveries"), F.lit(1))).cast("bigint")
     return F.when(in_rabbitmq, F.coalesce(told, seen)).otherwise(F.greatest(seen, told))
+
+
+def until_settled(died: Column) -> Column:
+    """The deliveries of a row of ``silver.message_state`` until it was settled, all of one that ``died`` (null: no).
+
+    A Pulsar subscription that seeks back gets once more what it has settled: that begins a new count.
+    """
+    before = F.filter("deliveries", lambda d: d["time"] <= F.col("settled.time"))
+    first = F.when(F.size(before) > 0, before).otherwise(F.slice("deliveries", 1, 1))
+    counts = (F.col("system") == "pulsar") & F.col("settled").isNotNull() & ~F.coalesce(died, F.lit(False))
+    return F.when(counts, first).otherwise(F.col("deliveries"))
 
 
 def last_count(deliveries: Column) -> Column:

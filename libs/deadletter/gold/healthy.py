@@ -7,18 +7,17 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.lying import lying
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.profile import said
+from deadletter.gold.removal import by_dead_letter_queue
 from deadletter.spark.staging import Stage
-from deadletter.tables import QUEUE
+from deadletter.tables import MESSAGE, QUEUE
 
 SAMPLES = (1000, 500, 250, 100)
 """Messages of a queue that are looked at, by how many queues there are; the hashes of their ids decide which ones."""
 SAMPLE_OF_ALL = 100_000
 """Messages of all queues that are looked at, unless the smallest sample of each are more."""
-_MESSAGE = (*QUEUE, "message_id")
-_PLACED = (*_MESSAGE, *PLACE[1:])
+_PLACED = (*MESSAGE, *PLACE[1:])
 
 
 def sample_of(queues: int) -> int:
@@ -52,9 +51,9 @@ def sampled(
     if still is not None:  # their facts are known, so nobody asks for the time of the post
         told = F.col("payload_event_id").alias("event_id"), F.col("payload_position").alias("position")
         post = F.struct(F.lit(None).cast("timestamp").alias("time"), *told).alias("post")
-        delivered = delivered.unionByName(still.select(*_MESSAGE, "created_day", post))
-        delivered = delivered.dropDuplicates(list(_MESSAGE))
-    chosen = first_of_each(delivered.join(_lies_dead(dead), list(_MESSAGE), "left_anti"), sample)
+        delivered = delivered.unionByName(still.select(*MESSAGE, "created_day", post))
+        delivered = delivered.dropDuplicates(list(MESSAGE))
+    chosen = first_of_each(delivered.join(_lies_dead(dead), list(MESSAGE), "left_anti"), sample)
     chosen = placed(chosen, F.col("post")).select(*_PLACED, "created_day", "payload_day")
     if former is None:
         return chosen.withColumn("facts", F.lit(None).cast(tables.SAID))
@@ -110,7 +109,7 @@ def _likely_first(messages: DataFrame, of_queue: DataFrame, sample: int) -> Data
 def with_its_post(messages: DataFrame) -> DataFrame:
     """The keys of rows of ``silver.message_state``, no subscription's, with the ``post``, where the payload is."""
     post = F.struct("posted.time", "posted.event_id", "posted.position").alias("post")
-    return messages.select(*_MESSAGE, "created_day", post)
+    return messages.select(*MESSAGE, "created_day", post)
 
 
 def healthy_sample(chosen: DataFrame, found: DataFrame) -> DataFrame:
@@ -123,9 +122,9 @@ def healthy_sample(chosen: DataFrame, found: DataFrame) -> DataFrame:
 
 def _lies_dead(dead: DataFrame) -> DataFrame:
     """The keys of the dead letters in the queues where they died, and in those where they went."""
-    here = dead.select(*_MESSAGE)
+    here = dead.select(*MESSAGE)
     its_id = F.coalesce("dead_letter_message_id", "message_id").alias("message_id")
-    return here.unionByName(lying(dead).select(*QUEUE, its_id)).distinct()
+    return here.unionByName(by_dead_letter_queue(dead).select(*QUEUE, its_id)).distinct()
 
 
 def _delivered(facts: SilverFacts) -> DataFrame:
@@ -134,6 +133,6 @@ def _delivered(facts: SilverFacts) -> DataFrame:
     well = F.expr("settled IS NOT NULL OR (system = 'rabbitmq' AND size(deliveries) > 0)")
     posted = facts.state.where("posted IS NOT NULL")
     one_row = posted.where((F.col("system") != "pulsar") & well)
-    acknowledged = facts.state.where((F.col("system") == "pulsar") & well).select(*_MESSAGE)
-    topics = posted.where("system = 'pulsar'").join(acknowledged, list(_MESSAGE), "left_semi")
+    acknowledged = facts.state.where((F.col("system") == "pulsar") & well).select(*MESSAGE)
+    topics = posted.where("system = 'pulsar'").join(acknowledged, list(MESSAGE), "left_semi")
     return with_its_post(one_row).unionByName(with_its_post(topics))

@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.scope import EVERYTHING, Scope
+from deadletter.queues import MOST_QUEUES, Queue, of_queues
 from deadletter.rules.policy import targets
 from deadletter.silver.days import ZAQAR, beside, sql_days
-from deadletter.spark.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.tables import EVERY, QUEUE, Table
 
 LEAST = 3_000_000

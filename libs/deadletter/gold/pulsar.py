@@ -8,9 +8,8 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts, counted_deliveries
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import own
-from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
+from deadletter.tables import MESSAGE, MESSAGE_KEY, QUEUE_KEY
 
-_MESSAGE = (*QUEUE, "message_id")
 """A message of a topic, whichever subscription it died in."""
 
 
@@ -76,7 +75,7 @@ def _letters(state: DataFrame) -> DataFrame:
     letter = F.min(F.struct("time", "event_id", "reason")).alias("letter")
     letters = told.groupBy(*MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id").agg(letter)
     names = F.collect_set(F.nullif("subscription", F.lit("")))
-    return letters.withColumn("named", names.over(Window.partitionBy(*_MESSAGE)))
+    return letters.withColumn("named", names.over(Window.partitionBy(*MESSAGE)))
 
 
 def _senders(policies: DataFrame) -> DataFrame:
@@ -106,7 +105,7 @@ def _candidates(letters: DataFrame, senders: DataFrame, received: DataFrame) -> 
     are at least as many letters: of fewer nobody could say whose they are.
     """
     message = ["tenant", "queue", "message_id"]
-    among_letters = Window.partitionBy(*_MESSAGE, "dead_letter_queue", "subscription")
+    among_letters = Window.partitionBy(*MESSAGE, "dead_letter_queue", "subscription")
     free = F.filter("senders", lambda sender: ~F.array_contains("named", sender["candidate"]))
     others = F.array_except("receivers", "named")
     enough = _default_subscription().isNull() & (F.size(others) <= F.col("letters"))
@@ -131,7 +130,7 @@ def _paired(candidates: DataFrame) -> DataFrame:
     client may write a letter twice. Of the others those died that gave the message back after they last received it,
     as far as anybody tells, then those that received it most often; the one that received it last sent the last letter.
     """
-    a_message = Window.partitionBy(*_MESSAGE, "dead_letter_queue", "subscription")
+    a_message = Window.partitionBy(*MESSAGE, "dead_letter_queue", "subscription")
     reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())
     first = (F.desc("reached"), F.desc("received.failed"), F.desc("received"), F.asc("candidate"))
     return (

@@ -74,6 +74,14 @@ def _is_reject(death: Column) -> Column:
     return F.array_contains(F.col("failures")["event_id"], death["event_id"])
 
 
+def waits_for_its_next_try() -> Column:
+    """Whether a message that is not dead was rejected at its last delivery: it lies in a retry queue, from which it
+    comes back as a new one to its queue."""
+    last = F.try_element_at("deliveries", F.lit(-1))["time"]
+    rejected = F.exists("deaths", lambda death: _is_reject(death) & (death["time"] >= last))
+    return (F.col("system") == "rabbitmq") & F.coalesce(rejected, F.lit(False))
+
+
 def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
     """The messages with a ``death``, as :func:`deaths` has them."""
     observed = F.col("death.evidence") == "observed"
@@ -149,7 +157,7 @@ def _told_dead(facts: SilverFacts) -> DataFrame:
 def _judged_by_limit(facts: SilverFacts) -> DataFrame:
     """The messages that a classic queue's limit may have killed, or that somebody says are dead: with their queues'
     ``policies``, the ``steps`` of the broker's count, and ``over``, see :func:`over_limit`."""
-    limits = F.transform("policies", lambda p: p["max_deliveries"])
+    limits = F.col("policies.max_deliveries")
     queues = facts.policies.withColumn("lowest", F.array_min(limits))
     # by the lowest limit of all queues first: most messages need no look at their own queue's
     state = facts.state.where("system = 'rabbitmq'").where(_may_die(queues.agg(F.min("lowest")).scalar()))
@@ -253,7 +261,7 @@ def over_limit() -> Column:
     Delivery limits, notes and replies: a timer folds over the queue and expires what was delivered more often than
     the limit, so a limit that is lowered, or comes into force, kills what lies there.
     """
-    return F.get(F.filter("moments", lambda moment: _exceeds(moment["time"]) & _lives(moment["time"])), F.lit(0))
+    return F.get(F.filter("moments", lambda moment: _exceeds(moment["time"]) & _lives(moment["time"])), 0)
 
 
 def _exceeds(time: Column) -> Column:
@@ -272,9 +280,9 @@ def _lives(time: Column) -> Column:
 def _least_ttl(time: Column) -> Column:
     """The least of the message's own TTL and those that its queue had from the post until ``time``; of an unseen post,
     from the first delivery: a policy can bring one and take it away."""
-    since = F.coalesce("posted.time", F.get("deliveries", F.lit(0))["time"])
+    since = F.coalesce("posted.time", F.get("deliveries", 0)["time"])
     held = F.filter("policies", lambda p: p["valid_from"].between(since, time))
-    later = F.array_min(F.transform(held, lambda p: p["default_ttl"]))
+    later = F.array_min(held["default_ttl"])
     return F.least(F.col("posted.ttl"), policy_at(F.col("policies"), since)["default_ttl"], later)
 
 

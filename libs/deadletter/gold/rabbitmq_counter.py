@@ -42,7 +42,7 @@ def should_have_been_moved() -> Column:
 
     Delivery limits, notes: it lay in the queue before, so the broker does not do what was proposed.
     """
-    delivery = F.get(F.filter("counts", lambda d: d["count"] > d["limit"]), F.lit(0))
+    delivery = F.get(F.filter("counts", lambda d: d["count"] > d["limit"]), 0)
     said = F.lit("delivered"), F.lit("expired")
     return difference("should_have_been_moved", delivery.isNotNull(), delivery["time"], *said)
 
@@ -51,7 +51,7 @@ def lost_counter() -> Column:
     """A classic queue's counter fell behind at a restart or a promotion that an event tells: its count before the
     next delivery, and what it would be without the loss. Where deliveries show a count, that is the broker's word.
     """
-    delivery = F.get(F.filter("counts", lambda d: d["count"] < d["unharmed"]), F.lit(0))
+    delivery = F.get(F.filter("counts", lambda d: d["count"] < d["unharmed"]), 0)
     silent = F.forall("deliveries", lambda d: d["broker_count"].isNull())
     test = silent & delivery.isNotNull()
     return difference("lost_counter", test, delivery["time"], delivery["count"], delivery["unharmed"])
@@ -60,6 +60,6 @@ def lost_counter() -> Column:
 def delivery_limit_ignored(facts: SilverFacts) -> DataFrame:
     """RabbitMQ queues with a delivery limit that does not count: classic without the feature flag, or lazy."""
     ignored = F.filter("policies", lambda p: p["ignored_limit"].isNotNull())
-    queues = facts.policies.where("system = 'rabbitmq'").withColumn("step", F.get(ignored, F.lit(0)))
+    queues = facts.policies.where("system = 'rabbitmq'").withColumn("step", F.get(ignored, 0))
     says = F.concat_ws(" ", "step.queue_type", F.lit("queue, limit"), "step.ignored_limit")
     return of_queue(queues.where("step IS NOT NULL"), "delivery_limit_ignored", "step.valid_from", says)

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from deadletter.queues import MOST_QUEUES, Queue, of_queues
 from deadletter.rules.pulsar import tenant_of
-from deadletter.spark.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.tables import EVERY
 
 

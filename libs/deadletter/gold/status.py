@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.lying import lying
+from deadletter.gold.removal import by_dead_letter_queue
 from deadletter.gold.zaqar import purged
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, last_sign, policy_at
@@ -25,7 +25,8 @@ def message_status(
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
     ``delay_until`` is the post's time plus the delay in force, ``claimed_until`` when the latest claim of a Zaqar
     message ends unless it was released, ``expires_at`` when a store of these ``habits`` no longer shows it, or when a
-    RabbitMQ queue's TTL is over for a message that lies in it. All are null where nothing tells them.
+    RabbitMQ queue's TTL is over for a message that lies in it, or sent it on to a work queue. All are null where none
+    tells them.
     """
     rows = facts.state if chosen is None else chosen
     steps = claim_steps(F.col("claimed"), F.col("renewals"), F.col("released"))
@@ -51,7 +52,7 @@ def message_status(
 
 def _lying_dead(dead: DataFrame) -> DataFrame:
     """Zaqar's dead letters by the queue where they lie, with when they expire there."""
-    there = lying(dead.where("system = 'zaqar'"))
+    there = by_dead_letter_queue(dead.where("system = 'zaqar'"))
     return there.groupBy(*MESSAGE_KEY).agg(F.max("expires_at").alias("expires_there"))
 
 
@@ -93,7 +94,7 @@ def with_resets(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFra
     """
     if not habits.counts_anew:
         return state.withColumn("resets", F.lit(None).cast("array<timestamp>"))
-    ends = F.concat(F.transform("renewals", lambda r: r["time"]), F.array_compact(F.array("released.time")))
+    ends = F.concat(F.col("renewals.time"), F.array_compact(F.array("released.time")))
     # what the clock does not tell from its claim came after it
     behind = F.expr("INTERVAL 1 MICROSECOND")
     steps = F.transform(ends, lambda end: F.when(end == F.col("claimed.time"), end + behind).otherwise(end))
@@ -112,7 +113,7 @@ def with_resets(state: DataFrame, facts: SilverFacts, habits: Habits) -> DataFra
     )
     uncounted = F.filter("deliveries", lambda d: ~rules.counts_claims(policy_at(F.col("policies"), d["time"])))
     none = F.array().cast("array<timestamp>")
-    resets = F.concat(F.coalesce("ended", none), F.transform(uncounted, lambda d: d["time"]))
+    resets = F.concat(F.coalesce("ended", none), uncounted["time"])
     return state.join(ended, list(MESSAGE_KEY), "left").withColumn("resets", resets).drop("ended")
 
 
@@ -213,7 +214,10 @@ def _expires_at(habits: Habits) -> Column:
     zaqar = F.when((F.col("system") == "zaqar") & posted, F.timestamp_micros(shown))
     # what came back from a death has lain there for a shorter time, and its own TTL ends only where it comes first
     lies = (F.col("system") == "rabbitmq") & posted & (F.size("deaths") == 0) & ~_held()
-    return zaqar.when(lies, F.col("posted.time") + F.make_dt_interval(secs=F.col("policy.default_ttl")))
+    stayed = zaqar.when(lies, F.col("posted.time") + F.make_dt_interval(secs=F.col("policy.default_ttl")))
+    # told of a message that is not dead: its TTL sent it on, nobody had received it
+    passed = F.array_max(F.filter("deaths", lambda death: death["reason"] == "expired")["time"])
+    return stayed.when((F.col("system") == "rabbitmq") & (F.size("deliveries") == 0), passed)
 
 
 def _held() -> Column:

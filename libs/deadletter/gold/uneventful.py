@@ -107,7 +107,7 @@ def counted(uneventful: DataFrame) -> DataFrame:
 
     ``post`` is ``struct<time, event_id, position>``, with the position of the first of them.
     """
-    claim = F.get("deliveries", F.lit(0))
+    claim = F.get("deliveries", 0)
     told = {
         "time": F.col("posted.time"),
         "post_event_id": F.col("posted.event_id"),

@@ -201,7 +201,7 @@ def with_claims(candidates: DataFrame, lives: DataFrame, facts: SilverFacts) -> 
         F.when(F.col("came"), 0).otherwise(rules.effective_delay(F.col("posted.delay"), policy)).alias("delay"),
         F.unix_micros(F.least(F.col("settled.time"), F.col("emptied"))).alias("settled"),
         F.transform("counted", lambda d: F.unix_micros(d["time"])).alias("counted"),
-        F.transform("deliveries", lambda d: d["event_id"]).alias("granted"),
+        F.col("deliveries.event_id").alias("granted"),
         targets(F.col("policies")).alias("targets"),
     )
     grants = lives.select("tenant", "queue", "message_id", F.explode("deliveries.claim_id").alias("claim_id"))

@@ -2,6 +2,9 @@
 
 A lake is a folder (``<lake>/<layer>/<table>`` is a Delta table) or, on Databricks, a catalog
 (``<catalog>.<layer>.<table>``). Everything else in :mod:`deadletter` works on DataFrames.
+
+``lake`` has the tables, by the ``statements`` that make and change them; ``progress`` notes how far each step has come,
+``lock`` keeps a second writer out, ``masks`` has the lake's own masks.
 """
 
 from deadletter.lake.lake import NO_FOLDER, WILDCARDS, Lake

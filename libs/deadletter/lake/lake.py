@@ -9,7 +9,7 @@ import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -304,6 +304,12 @@ class Lake:
                 if not self.catalog or folder.name == PROCESS or old:
                     shutil.rmtree(folder, ignore_errors=True)
 
+    def stage_all(self, frames: Mapping[Table, Callable[[], DataFrame]]) -> dict[Table, DataFrame]:
+        """What the functions make, each computed once, in the same order. Spark looks at a frame while it is made,
+        which takes one core long enough to make several at once."""
+        staged = together((lambda make=make: self.stage(make())) for make in frames.values())
+        return dict(zip(frames, staged, strict=True))
+
     def stage_few(self, df: DataFrame) -> DataFrame:
         """:meth:`stage` for what is usually :attr:`~deadletter.spark.staging.Rows.FEW`."""
         return self.stage(df, Rows.FEW)
@@ -351,8 +357,8 @@ class Lake:
         A full or read-only disk is told as such, whichever layer of Spark stumbles over it meanwhile; and a lake that
         another version made, where Spark does.
         """
-        # a catalog needs none: the scheduled job allows one run at a time
         self.require_folder()
+        # a catalog needs none: the scheduled job allows one run at a time
         with contextlib.nullcontext() if self.catalog else folder_lock(self.folder):
             try:
                 yield

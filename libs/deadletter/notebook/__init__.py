@@ -1,4 +1,8 @@
-"""What notebooks need to run unchanged on Databricks and on a laptop: widgets, a lake, looks at it, a way to run."""
+"""What notebooks need to run unchanged on Databricks and on a laptop.
+
+``widgets`` ask the reader and open the lake, ``views`` are looks at it; ``cells`` runs a notebook here, ``page`` makes
+a page of what it showed.
+"""
 
 from deadletter.notebook.widgets import number_widget, open_lake, widget
 

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError
-from deadletter.gates.sql import name as quoted
 from deadletter.notebook.cells import Cell, execute
 from deadletter.report import queries
 from deadletter.report.page import NOTHING, chart, first_rows
+from deadletter.spark.sqltext import sql_name
 
 MOST_ROWS = 50
 NESTED = ("struct<", "array<", "map<")
@@ -66,6 +66,6 @@ def _rows(df: DataFrame) -> list[dict]:
     """The first rows and one more: times as text, so that they read the same in every time zone, nested values as
     JSON."""
     form = {"timestampFormat": "yyyy-MM-dd HH:mm:ss", "ignoreNullFields": "false"}
-    columns = [(name, kind.startswith(NESTED), F.col(quoted(name))) for name, kind in df.dtypes]
+    columns = [(name, kind.startswith(NESTED), F.col(sql_name(name))) for name, kind in df.dtypes]
     told = [(F.to_json(value, form) if nested else value).alias(name) for name, nested, value in columns]
     return queries.rows(df.select(*told), MOST_ROWS + 1)

@@ -1,4 +1,6 @@
-"""OpenStack Zaqar: HTTP exchanges of the messaging API (v1, v1.1 and v2) as a tap saw them.
+"""OpenStack Zaqar: HTTP exchanges of the messaging API (v1.1 and v2) as a tap saw them.
+
+Of v1, whose bodies are lists, posts and claims are refused.
 
 An exchange is one request with its response: ``method, path, query, project_id, client_id,
 request_body, status, response_body``. Only what the broker granted (2xx) is a fact.
@@ -12,12 +14,15 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, read_shaped_envelope, seconds
 from deadletter.parsing.facts import Facts, message_columns, reasons, rows_of
+from deadletter.rules.zaqar import DEFAULT_TTL
 from deadletter.spark.columns import unescaped
 
 SYSTEM = "zaqar"
 DEFAULT_CLAIM_LIMIT = 10
 DEFAULT_CLAIM_TTL = 300
 DEFAULT_CLAIM_GRACE = 60
+MOST_DELIVERIES = 2**31 - 1
+"""A higher limit is never reached either."""
 
 FIELDS = ("method", "path", "query", "project_id", "client_id", "request_body", "status", "response_body")
 FLAVOR_PATH = r"^/v(?:1|1\.1|2)/flavors/([^/?]+)/?$"
@@ -58,6 +63,8 @@ KINDS = {
     "release": "method = 'DELETE' AND part = 'claims' AND item != '' AND code = 204",
 }
 """What each exchange that says something about messages looks like."""
+BEFORE_V2 = "path RLIKE '^/v1(\\.1)?/'"
+"""There a post has no delay, and no default of its queue's counts: the server reads nothing of the queue."""
 
 RULES = ENVELOPE_RULES | {
     "no_method: method is missing": "readable AND method IS NULL",
@@ -80,7 +87,7 @@ RULES = ENVELOPE_RULES | {
     ),
     "bad_query: query is not an object": "readable AND query IS NOT NULL AND NOT startswith(query, '{')",
     "no_message_ids: a delete, or the response to a post, names a message without its id": (
-        "kind = 'delete' AND (ids IS NULL OR exists(ids, id -> trim(id) = ''))"
+        "kind = 'delete' AND coalesce(size(ids), 0) = 0"
         " OR kind = 'post' AND exists(ids, id -> coalesce(trim(substring_index(id, '/', -1)), '') = '')"
     ),
     "bad_status: status is not an HTTP status": "readable AND (code IS NULL OR code NOT BETWEEN 100 AND 599)",
@@ -114,11 +121,12 @@ RULES = ENVELOPE_RULES | {
         "kind = 'flavor' AND (pools IS NULL OR size(pools) = 0 OR exists(pools, p -> p IS NULL))"
     ),
     "no_metadata: a change of the queue is not answered with its metadata": "kind = 'update' AND metadata IS NULL",
-    "bad_policy: a limit, TTL or delay of the queue is not a whole number from 0, of seconds at most 100 years": (
-        "kind = 'declare' AND metadata IS NULL OR kind IN ('declare', 'update') AND exists(array('_max_claim_count', "
+    "bad_policy: the queue's limit is no whole number, or a TTL or delay none of seconds from 0, at most 100 years": (
+        "kind = 'declare' AND metadata IS NULL OR kind IN ('declare', 'update') AND (metadata['_max_claim_count'] IS "
+        "NOT NULL AND try_cast(metadata['_max_claim_count'] AS bigint) IS NULL OR exists(array("
         "'_dead_letter_queue_messages_ttl', '_default_message_ttl', '_default_message_delay'), name -> "
         "metadata[name] IS NOT NULL AND NOT "
-        f"coalesce(try_cast(metadata[name] AS bigint) BETWEEN 0 AND {MOST_SECONDS}, false))"
+        f"coalesce(try_cast(metadata[name] AS bigint) BETWEEN 0 AND {MOST_SECONDS}, false)))"
     ),
 }
 
@@ -134,6 +142,7 @@ def parse(bronze: DataFrame) -> DataFrame:
             "part": F.regexp_extract("path", PATH, 2),
             "item": _name(PATH, 3),
             "code": F.expr("try_cast(status AS int)"),
+            "before_v2": F.expr(BEFORE_V2),
             "query_map": F.expr("coalesce(query_map, map())"),
         }
     )
@@ -169,11 +178,12 @@ def _parts() -> dict:
             " WHEN kind IN ('claim', 'pop') THEN CASE WHEN code = 204 THEN array() ELSE response.messages END END"
         ),
         "ids": F.expr(
+            # the server reads no empty name in a list of them
             "CASE kind WHEN 'post' THEN response.resources"
-            " WHEN 'delete' THEN CASE WHEN item = '' AND startswith(query_map['ids'], '[') THEN"
+            " WHEN 'delete' THEN filter(CASE WHEN item = '' AND startswith(query_map['ids'], '[') THEN"
             # a tap may write a list where the address has commas
             " split(array_join(from_json(query_map['ids'], 'array<string>'), ',', ''), ',')"
-            " ELSE split(coalesce(nullif(item, ''), query_map['ids']), ',') END END"
+            " ELSE split(coalesce(nullif(item, ''), query_map['ids']), ',') END, id -> trim(id) != '') END"
         ),
         "metadata": F.expr(f"from_json({metadata}, 'map<string,string>')"),
         "pools": F.expr(
@@ -187,7 +197,7 @@ def _terms() -> dict:
     """A claim's id and terms."""
     pop = "kind = 'pop'"
     first = "get(messages, 0)"
-    limit = _number("query_map['limit']", DEFAULT_CLAIM_LIMIT)
+    limit = _number("nullif(query_map['limit'], '')", DEFAULT_CLAIM_LIMIT)
     return {
         "claim_id": F.expr(
             # a pop's claim is over at once; MongoDB's pops make none, and name the one that the message had before
@@ -218,8 +228,9 @@ def _messages(parsed: DataFrame) -> DataFrame:
         " ELSE m.messages.id END",
         created_at="CASE kind WHEN 'post' THEN time WHEN 'delete' THEN NULL"
         " ELSE time - make_dt_interval(0, 0, 0, try_cast(m.messages.age AS decimal(18,6))) END",
-        posted=f"CASE kind WHEN 'post' THEN named_struct({moment}, 'position', position, 'ttl', try_cast(m.messages.ttl"
-        f" AS bigint), 'delay', {seconds('m.messages.delay')}, 'producer', client_id) END",
+        posted=f"CASE kind WHEN 'post' THEN named_struct({moment}, 'position', position, 'ttl', coalesce(try_cast("
+        f"m.messages.ttl AS bigint), CASE WHEN before_v2 THEN {DEFAULT_TTL}L END), 'delay', CASE WHEN before_v2 THEN 0L"
+        f" ELSE {seconds('m.messages.delay')} END, 'producer', client_id) END",
         delivery=f"CASE WHEN kind IN ('claim', 'pop') THEN named_struct({moment}, 'claim_id', claim_id,"
         " 'consumer', client_id, 'broker_count', NULL) END",
         settled=f"CASE kind WHEN 'pop' THEN {settled.format('claim_id', 'pop')}"
@@ -228,7 +239,7 @@ def _messages(parsed: DataFrame) -> DataFrame:
     telling = parsed.where("size(reasons) = 0 AND kind IN ('post', 'claim', 'pop', 'delete')").withColumns(
         {name: F.coalesce(name, F.array().cast(parsed.schema[name].dataType)) for name in ("messages", "ids")}
     )
-    common = ["system", "tenant", "queue", "kind", "time", "event_id", "client_id", "claim_id"]
+    common = ["system", "tenant", "queue", "kind", "time", "event_id", "client_id", "claim_id", "before_v2"]
     each = telling.select(
         *common,
         F.expr("query_map['claim_id']").alias("deleted_with"),
@@ -286,7 +297,8 @@ def _policies(parsed: DataFrame, common: dict[str, str]) -> DataFrame:
             "valid_from": "time",
             "event_id": "event_id",
             "kind": "CASE kind " + " ".join(f"WHEN '{k}' THEN '{v}'" for k, v in kinds.items()) + " END",
-            "max_deliveries": "metadata['_max_claim_count']",
+            # below 0 every claim is one too many, as with 0
+            "max_deliveries": f"least(greatest(CAST(metadata['_max_claim_count'] AS bigint), 0L), {MOST_DELIVERIES}L)",
             "dead_letter_queue": "nullif(metadata['_dead_letter_queue'], '')",
             "dead_letter_ttl": "metadata['_dead_letter_queue_messages_ttl']",
             "default_ttl": "metadata['_default_message_ttl']",

@@ -28,9 +28,9 @@ class Clustered:
 
 def cluster_file(
     path: str | Path,
-    column: str | None = None,
-    id_column: str | None = None,
-    out: str | Path = "clusters.csv",
+    column: str | None,
+    id_column: str | None,
+    out: str | Path,
     masks: Sequence[Mask] = MASKS,
 ) -> Clustered:
     """Write ``line_id,cluster_id,template`` for every line of a CSV, TSV, JSON-lines or text file.

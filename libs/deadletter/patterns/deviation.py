@@ -68,11 +68,11 @@ def deviations(
         .withColumn("_wrong", _top_most(F.col("_wrong")))
     )
     incomparable = F.concat(F.lit(NO_PROFILE), shape(F.col(payload_col), F.col("_facts")))
-    words = F.array_distinct(F.transform("_wrong", lambda w: w["key"]))
+    words = F.array_distinct(F.col("_wrong.key"))
     key = F.when(F.size("_wrong") > 0, F.array_join(F.array_sort(words), "; ")).otherwise(HEALTHY)
     key = F.when(F.col("_usual").isNull(), incomparable).otherwise(key)
     seen = F.col(payload_col).isNotNull()
-    sentences = F.when(seen, F.array_distinct(F.transform("_wrong", lambda w: w["sentence"])))
+    sentences = F.when(seen, F.array_distinct(F.col("_wrong.sentence")))
     return wrong.select(
         *dead.columns,
         F.when(seen, key).otherwise(UNSEEN).alias("deviation_key"),

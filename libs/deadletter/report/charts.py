@@ -12,6 +12,8 @@ COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F"),
     *("#332288", "#117733", "#882255", "#44AA99", "#999933", "#AA4499"),
 )
+MOST_TICKS = 30
+"""Deliveries up to which an axis names each."""
 
 
 def literal(value: object) -> object:
@@ -83,7 +85,8 @@ def survival(rows: list[dict]) -> go.Figure:
             line={"shape": "hv", "color": COLOURS[number % len(COLOURS)]},
         )
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
-    figure.update_xaxes(dtick=1)
+    if all(row["delivery"] <= MOST_TICKS for row in rows):
+        figure.update_xaxes(dtick=1)
     return styled(figure, "deliveries", "not settled yet")
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from string import Template
 from urllib.parse import quote
 
+from plotly.offline import get_plotlyjs
+
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
 from deadletter.report import charts
@@ -76,14 +78,8 @@ def render(shown: Figures, docs: str = "") -> str:
         ),
         docs=f'<p><a href="{escape(quote(docs))}">Every rule of the latest runs (Data Docs)</a></p>' if docs else "",
         quarantine=first_rows(shown.quarantine, ("system", "reason", "n", "example")),
-        plotly=_plotly_script(),
+        plotly=get_plotlyjs(),
     )
-
-
-def _plotly_script() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return get_plotlyjs()
 
 
 def first(rows: list[dict], most: int, draw: Callable[[list[dict]], str]) -> str:

@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gates.sql import name as quoted
 from deadletter.gold.health import MEASURES
 from deadletter.lake import Lake
 from deadletter.lake.masks import lake_masks
@@ -17,7 +16,8 @@ from deadletter.patterns.masking import mask, private_masks
 from deadletter.silver.quarantine import waiting
 from deadletter.spark.frames import frame_of
 from deadletter.spark.parallel import together
-from deadletter.steps.release import quarantined
+from deadletter.spark.sqltext import sql_name
+from deadletter.triage import quarantined
 
 MOST_ROWS = 500
 """Rows of one figure that a page can bear."""
@@ -55,7 +55,7 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
     dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
     told = dead.withColumn("reason", F.format_string("%s (%s)", "reason", "evidence"))
     by_reason = told.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
-    survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("place", "delivery")
+    survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("delivery", "place")
     first = partial(rows, most=MOST_ROWS + 1)
     read = {
         "headline": partial(_headline, lake, dead),
@@ -131,7 +131,7 @@ def rows(df: DataFrame, most: int | None = None) -> list[dict]:
     >>> rows(spark.sql("SELECT timestamp'2026-11-20 21:00:00' AS `a.b`, 1 AS `c``d`"))
     [{'a.b': '2026-11-20 21:00:00', 'c`d': 1}]
     """
-    columns = [(name, kind, F.col(quoted(name))) for name, kind in df.dtypes]
+    columns = [(name, kind, F.col(sql_name(name))) for name, kind in df.dtypes]
     told = [F.date_format(at, "yyyy-MM-dd HH:mm:ss") if kind == "timestamp" else at for _, kind, at in columns]
     shown = df.select(*[value.alias(name) for value, (name, *_) in zip(told, columns, strict=True)])
     return [row.asDict() for row in (shown.limit(most) if most else shown).collect()]
@@ -139,8 +139,10 @@ def rows(df: DataFrame, most: int | None = None) -> list[dict]:
 
 def _headline(lake: Lake, dead: DataFrame) -> dict:
     done = lake.progress.of("gold")
+    until = F.lit(done.as_of if done else None).cast("timestamp")
+    known = lake.read(tables.MESSAGE_STATE).where(until.isNull() | (F.col("seen") <= until) | (F.size("deaths") > 0))
     counted = {
-        "messages": lake.read(tables.MESSAGE_STATE).select("system", "tenant", "message_id").distinct(),
+        "messages": known.select("system", "tenant", "message_id").distinct(),
         "dead letters": dead,
         "patterns": lake.read(tables.POISON_PATTERNS),
         "events in quarantine": quarantined(lake).where(waiting()),

@@ -1,1 +1,2 @@
-"""What the brokers' documents say, as column rules, and the stores whose habits go beyond them."""
+"""What the brokers' documents say: as column rules, and in plain Python where events are replayed one by one. Zaqar's
+stores have habits that go beyond the documents."""

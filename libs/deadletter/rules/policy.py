@@ -93,7 +93,7 @@ def policy_at(policies: Column, time: Column) -> Column:
 
 def targets(policies: Column) -> Column:
     """The dead letter queue of each policy in a history, null where it names none that is known."""
-    return F.transform(policies, lambda p: p["dead_letter_queue"])
+    return policies["dead_letter_queue"]
 
 
 def last_sign(posted: Column, deliveries: Column) -> Column:
@@ -117,4 +117,4 @@ def emptied_after(policies: Column, time: Column, purges: Column | None = None) 
         policies,
         lambda p: (p["valid_from"] > time) & ((p["kind"] == "deleted") | (is_purge(p) & purges)),
     )
-    return F.get(later, F.lit(0))["valid_from"]
+    return F.get(later, 0)["valid_from"]

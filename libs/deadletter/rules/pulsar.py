@@ -96,8 +96,8 @@ def without_reads(told: Column, deliveries: Column, died: Column, limit: Column)
         return F.unix_millis(delivery["time"]) <= F.unix_millis(died)  # brokers' clocks tell milliseconds
 
     later = F.filter(deliveries, lambda d: ~until_death(d))
-    read = F.get(later, F.lit(0))["time"]
-    back = F.get(F.filter(later, lambda d: d["broker_count"] < limit), F.lit(0))["time"]
+    read = F.get(later, 0)["time"]
+    back = F.get(F.filter(later, lambda d: d["broker_count"] < limit), 0)["time"]
     reached = F.exists(deliveries, lambda d: until_death(d) & (d["broker_count"] >= limit))
     left = F.filter(told, lambda fact: (fact["time"] < read) | F.coalesce(fact["time"] >= back, F.lit(False)))
     return F.when(reached & read.isNotNull(), left).otherwise(told)

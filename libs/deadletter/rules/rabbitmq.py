@@ -148,7 +148,7 @@ def _in_force(policies: Column, changes: Column, flag: Column, queue: Column, at
     """What held for the queue from ``at`` on; null where the queue was not declared or is deleted."""
     held = F.filter(policies, lambda p: (_moment(p) <= at) & ~p["kind"].isin(*COUNTER_KINDS))
     held = F.try_element_at(held, F.lit(-1))
-    own = F.get(F.filter(policies, lambda p: p["event_id"] == at["event_id"]), F.lit(0))
+    own = F.get(F.filter(policies, lambda p: p["event_id"] == at["event_id"]), 0)
 
     def known(held: Column, own: Column) -> Column:
         best, operator = (

@@ -94,7 +94,7 @@ def _step(time: Column, kind: Column, node: Column, broker_count: Column) -> Col
 
 def _after(record: Column, step: Column) -> Column:
     """The message's record, and its copies in mirrors, after a step."""
-    here = F.get(F.filter(record["saved"], lambda copy: copy["node"] == step["node"]), F.lit(0))["count"]
+    here = F.get(F.filter(record["saved"], lambda copy: copy["node"] == step["node"]), 0)["count"]
     count = (
         F.when(step["kind"] == "delivery", read_count(F.coalesce(step["broker_count"], record["count"])) + 1)
         .when(step["kind"] == "mirror_promoted", here)

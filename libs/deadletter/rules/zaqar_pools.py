@@ -84,6 +84,6 @@ def _latest(rows: Column, time: Column) -> Column:
 
     def latest(rows: Column) -> Column:
         until = F.filter(rows, lambda t: t["valid_from"] <= time)
-        return F.coalesce(F.try_element_at(until, F.lit(-1)), F.get(rows, F.lit(0)))
+        return F.coalesce(F.try_element_at(until, F.lit(-1)), F.get(rows, 0))
 
     return bound(rows, latest)

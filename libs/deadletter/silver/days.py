@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.spark.sqltext import MOST_QUEUES, Queue, of_queues
+from deadletter.queues import MOST_QUEUES, Queue, of_queues
 from deadletter.spark.staging import Stage
 from deadletter.tables import MESSAGE_KEY, QUEUE
 

@@ -1,11 +1,51 @@
-"""Quarantine as people see it: what is refused, and what was decided about it."""
+"""Quarantine: what is refused, and what was decided about it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from deadletter import tables
+
 RELEASED, DISCARDED = "released", "discarded"
+
+
+def quarantine(events: DataFrame) -> DataFrame:
+    """Rows of ``silver.quarantine``: the events that broke a rule, one row an event."""
+    return united(events.where(F.size("reasons") > 0))
+
+
+def united(refused: DataFrame) -> DataFrame:
+    """One row an event with the reasons of all its rows; ``refused`` has the columns of ``silver.quarantine``."""
+    return (
+        refused.groupBy("event_id")
+        .agg(
+            F.min("system").alias("system"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_list("reasons")))).alias("reasons"),
+            F.min("raw").alias("raw"),
+            F.min("source_file").alias("source_file"),
+            F.min("captured_at").alias("captured_at"),
+        )
+        .select(*tables.QUARANTINE.column_names)
+    )
+
+
+def refused(bad: DataFrame, key: Sequence[str], source_events: DataFrame, events: DataFrame) -> DataFrame:
+    """Rows of ``silver.quarantine``, one an event, for the bad rows of a batch.
+
+    ``bad`` has the rows' ``key`` and the ``reasons`` why they are refused, see :func:`deadletter.gates.rows.reasons`;
+    ``source_events`` the ids of all events that rows of this key were made from, see
+    :func:`deadletter.silver.reconcile.source_events`; ``events`` has ``event_id, system,
+    raw, source_file, captured_at`` of the batch's events. An event that also says something good keeps its
+    good rows; it is in quarantine for the bad ones.
+    """
+    told = bad.select(*key, "reasons").distinct()
+    same = " AND ".join(f"of.`{name}` <=> bad.`{name}`" for name in key)  # a key that is refused may be null
+    found = source_events.alias("of").join(told.alias("bad"), F.expr(same)).select("of.event_id", "bad.reasons")
+    copies = events.select("event_id", "system", "raw", "source_file", "captured_at")
+    return united(found.join(copies, "event_id"))
 
 
 def with_decisions(quarantine: DataFrame, decisions: DataFrame) -> DataFrame:

@@ -19,7 +19,7 @@ def balance(facts: Facts) -> DataFrame:
     """
     speaks = ~F.col("silent") & (F.size("reasons") == 0)
     events = facts.events.select("event_id", F.coalesce(speaks, F.lit(False)).alias("speaks"))
-    told = [rows.select("event_id") for rows in behind(facts).values()]
+    told = [rows.select("event_id") for rows in source_events(facts).values()]
     named = reduce(DataFrame.unionByName, told).withColumn("told", F.lit(True))
     both = events.unionByName(named, allowMissingColumns=True)
     # of flags alone, which are gathered by hashing: texts would be sorted
@@ -32,13 +32,13 @@ def balance(facts: Facts) -> DataFrame:
     )
 
 
-def behind(facts: Facts) -> dict[Table, DataFrame]:
+def source_events(facts: Facts) -> dict[Table, DataFrame]:
     """What the rows of each silver table are made from: their key, and in ``event_id`` an event behind it, a row each.
 
     A silver row names some of these only: of two posts of one message it keeps the earlier.
     """
     by_message = F.coalesce(*[F.col(f"{part}.event_id") for part in PARTS if part in facts.messages.columns])
-    by_claim = F.coalesce("claimed.event_id", F.get("renewals", F.lit(0))["event_id"], "released.event_id")
+    by_claim = F.coalesce("claimed.event_id", F.get("renewals", 0)["event_id"], "released.event_id")
     return {
         tables.MESSAGE_STATE: facts.messages.select(*tables.MESSAGE_KEY, by_message.alias("event_id")),
         tables.CLAIMS: facts.claims.select(*tables.CLAIMS.key, by_claim.alias("event_id")),

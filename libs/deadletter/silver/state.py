@@ -34,9 +34,7 @@ def message_state(facts: DataFrame) -> DataFrame:
             *[_set_of(facts, column) for column in SETS],
         )
         # all of these begin with their time, and sets are in its order
-        .withColumn(
-            "seen", F.least("posted.time", "settled.time", *[F.get(name, F.lit(0))["time"] for name in SHOWING])
-        )
+        .withColumn("seen", F.least("posted.time", "settled.time", *[F.get(name, 0)["time"] for name in SHOWING]))
         .select(*tables.MESSAGE_STATE.column_names)
     )
 
@@ -57,23 +55,3 @@ def claims(facts: DataFrame) -> DataFrame:
 def distinct_rows(facts: DataFrame, table: tables.Table) -> DataFrame:
     """One row a key for tables whose rows are a function of their event."""
     return facts.dropDuplicates(list(table.key)).select(*table.column_names)
-
-
-def quarantine(events: DataFrame) -> DataFrame:
-    """Rows of ``silver.quarantine``: the events that broke a rule, one row an event."""
-    return united(events.where(F.size("reasons") > 0))
-
-
-def united(refused: DataFrame) -> DataFrame:
-    """One row an event with the reasons of all its rows; ``refused`` has the columns of ``silver.quarantine``."""
-    return (
-        refused.groupBy("event_id")
-        .agg(
-            F.min("system").alias("system"),
-            F.array_sort(F.array_distinct(F.flatten(F.collect_list("reasons")))).alias("reasons"),
-            F.min("raw").alias("raw"),
-            F.min("source_file").alias("source_file"),
-            F.min("captured_at").alias("captured_at"),
-        )
-        .select(*tables.QUARANTINE.column_names)
-    )

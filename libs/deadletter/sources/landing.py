@@ -271,7 +271,7 @@ def system_of(file: Column, landing: str) -> Column:
     """
     parts = F.split(path_of(file), "/")
     depth = len(Path(whole_path(landing)).parts)
-    return F.when(F.size(parts) > depth + 1, unescaped(F.get(parts, F.lit(depth)))).otherwise("")
+    return F.when(F.size(parts) > depth + 1, unescaped(F.get(parts, depth))).otherwise("")
 
 
 def path_of(file: Column) -> Column:

@@ -44,4 +44,4 @@ def bound(value: Column, body: Callable[[Column], Column]) -> Column:
     >>> [row[0] for row in df.select(bound(F.col("id") + 1, lambda n: n * n)).collect()]
     [1, 4, 9]
     """
-    return F.get(F.transform(F.array(value), body), F.lit(0))
+    return F.get(F.transform(F.array(value), body), 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from deadletter.spark.session import in_main_thread, queries_interrupted
+from deadletter.spark.jvm import in_main_thread, queries_interrupted
 
 T = TypeVar("T")
 AT_ONCE = 4

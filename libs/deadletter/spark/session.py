@@ -10,20 +10,17 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.utils import is_remote
 
 from deadletter.errors import DeadletterError, first_line
 from deadletter.spark.jars import delta_jars, java_command, kafka_jars
+from deadletter.spark.jvm import Jvm, known_jvm
 from deadletter.spark.lookups import remember_lookups
 
 JAVA_VERSIONS = (17, 21)
@@ -67,15 +64,11 @@ LOCAL = {
 ON_LINUX = "-XX:+UseTransparentHugePages -Djdk.lang.Process.launchMechanism=VFORK"
 """A virtual machine can be slow to give a process its memory page by page: huge pages are few. The processes that
 Hadoop starts for a file's mode are started without a helper process for each. Other systems' JVMs know neither."""
-JVM = (
-    "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
-    " -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000"
-    " -XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
-)
-"""Planning calls much of Spark some thousand times, which is not worth the second compiler: it begins twenty times as
-late as by default, and inner loops still get there within milliseconds."""
+JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
+WARNS_NOBODY = "-Xlog:disable -Xlog:all=error:stderr"
+"""A JVM warns on standard output, which is the rows', of each of these options that it does without."""
 STORED_CLASSES = Path(sys.prefix, "var", "deadletter-spark.jsa")
 """Spark's classes as a JVM holds them in memory, made by :mod:`deadletter.spark.warmup`: Spark starts in half the
 time."""
@@ -129,8 +122,6 @@ TINY = SMALL | {
     HELD_ROWS: "50000",
 }
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-JVM_MAY_TAKE = 5
-"""Seconds that a JVM has for its end, in which it deletes its temporary files, before it is killed."""
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -192,10 +183,11 @@ def java_options(quick: bool) -> str:
     options = [
         QUICK_JVM if quick else JVM,
         ON_LINUX if sys.platform == "linux" else "",
+        WARNS_NOBODY,
         os.environ.get("DEADLETTER_JAVA_OPTIONS", ""),
     ]
-    if STORED_CLASSES.exists():  # a JVM that cannot use them does without; it need not tell
-        options.append(f"{java_path('SharedArchiveFile', STORED_CLASSES)} -Xlog:disable -Xlog:all=error:stderr")
+    if STORED_CLASSES.exists():
+        options.append(java_path("SharedArchiveFile", STORED_CLASSES))
     return " ".join(filter(None, options))
 
 
@@ -272,108 +264,3 @@ def quiet_start() -> Iterator[None]:
     finally:
         os.dup2(saved, 2)
         os.close(saved)
-
-
-class Jvm(subprocess.Popen):
-    """The JVM that PySpark starts. It is known from the moment it is there, so that it can be ended before it answers:
-    by itself it ends with this process only after PySpark has found it."""
-
-    started: ClassVar[list[Jvm]] = []
-    ending: ClassVar[bool] = False
-
-    def __init__(self, *args, **kwargs) -> None:
-        with interrupts_put_off():  # or the process is there and its number is lost
-            super().__init__(*args, **kwargs)
-            Jvm.started.append(self)
-
-
-@contextlib.contextmanager
-def known_jvm() -> Iterator[None]:
-    """Know the JVM that PySpark starts meanwhile, and keep the program's own handler of SIGINT, if it has one.
-
-    PySpark puts one in its place that asks the JVM to cancel all jobs, in the middle of whatever it is asked just then.
-    """
-    from pyspark import java_gateway  # not there where PySpark is a client only
-
-    handler = signal.getsignal(signal.SIGINT)
-    java_gateway.Popen = Jvm
-    try:
-        yield
-    finally:
-        java_gateway.Popen = subprocess.Popen
-    if in_main_thread() and handler not in (None, signal.default_int_handler):
-        signal.signal(signal.SIGINT, handler)
-
-
-@contextlib.contextmanager
-def interrupts_put_off() -> Iterator[None]:
-    """Have SIGINT come when this is over."""
-    if not in_main_thread():  # only there does Python handle it
-        yield
-        return
-    seen: list[tuple] = []
-    handler = signal.signal(signal.SIGINT, lambda *told: seen.append(told))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if seen and callable(handler):
-        handler(*seen[0])
-
-
-def in_main_thread() -> bool:
-    """Whether this thread may set what handles a signal."""
-    return threading.current_thread() is threading.main_thread()
-
-
-def end_jvm() -> None:
-    """Have the JVM that this process started, if any, end: what waits for its answer fails then, unless it asks a
-    server in it, see :func:`queries_interrupted`."""
-    Jvm.ending = bool(Jvm.started)
-    for jvm in Jvm.started:
-        jvm.terminate()
-        late = threading.Timer(JVM_MAY_TAKE, jvm.kill)
-        late.daemon = True
-        late.start()
-
-
-@contextlib.contextmanager
-def queries_interrupted() -> Iterator[None]:
-    """Meanwhile have Spark stop, once a second, what this session asks of it: who makes several queries goes on with
-    the next one. By a thread of its own, as the user's key may have come in the middle of a question to a server.
-
-    Of an own JVM that is ended nothing is asked.
-    """
-    active, over = None if Jvm.ending else SparkSession.getActiveSession(), threading.Event()
-
-    def interrupt() -> None:
-        while True:
-            with contextlib.suppress(Exception):  # a server that is gone works on nothing
-                active.interruptAll()
-            if over.wait(1):
-                return
-
-    asking = threading.Thread(target=interrupt, daemon=True)
-    if active is not None:
-        asking.start()
-    try:
-        yield
-    finally:
-        over.set()
-        if active is not None:
-            asking.join(JVM_MAY_TAKE)
-
-
-def leave_server() -> None:
-    """Give back the session of a Spark Connect server, before the JVM that it is in is ended: a client that finds no
-    server when the process ends asks for minutes."""
-    active = SparkSession.getActiveSession() if is_remote() else None
-    if active is not None:
-        with contextlib.suppress(Exception):
-            active.stop()
-
-
-def wait_for_jvm() -> None:
-    """Wait until :func:`end_jvm` is done."""
-    for jvm in Jvm.started:
-        jvm.wait()

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-
-from deadletter.tables import EVERY
-
-Queue = tuple[str, str, str]
-"""System, tenant, queue; :data:`EVERY` in place of the queue: all of the tenant."""
-MOST_QUEUES = 5000
-"""Queues that a query names; so many more are nearly all, and it would be slow to plan."""
 
 
 def sql_string(value: str) -> str:
@@ -23,6 +15,15 @@ def sql_string(value: str) -> str:
     return "'" + escaped.replace("${", "\\u0024{") + "'"  # ${...} would be taken for a variable
 
 
+def sql_name(name: str) -> str:
+    """Return ``name`` as a SQL identifier.
+
+    >>> sql_name("a `b`")
+    '`a ``b```'
+    """
+    return f"`{name.replace('`', '``')}`"
+
+
 def sql_list(values: Iterable[str]) -> str:
     """Return ``values`` as what ``IN`` takes.
 
@@ -30,25 +31,3 @@ def sql_list(values: Iterable[str]) -> str:
     ('it\\'s', 'b')
     """
     return f"({', '.join(map(sql_string, values))})"
-
-
-def of_queues(queues: Iterable[Queue], table: str = "", tenant: str = "tenant", queue: str = "queue") -> str:
-    """The rows whose ``tenant`` and ``queue`` name one of these queues, as a predicate of literals: only such ones let
-    Delta skip files. ``table`` is the prefix of columns; without one, ``tenant`` may be any SQL.
-
-    >>> of_queues([("zaqar", "p", "b"), ("zaqar", "p", "a"), ("pulsar", "t/n", EVERY)])
-    "(system = 'pulsar' AND tenant = 't/n') OR (system = 'zaqar' AND tenant = 'p' AND queue IN ('a', 'b'))"
-    >>> of_queues([("zaqar", "p", "a")], table="t.")
-    "(t.system = 'zaqar' AND t.tenant = 'p' AND t.queue IN ('a'))"
-    >>> of_queues([])
-    'false'
-    """
-    by_tenant = defaultdict(set)
-    for of_system, of_tenant, name in queues:
-        by_tenant[of_system, of_tenant].add(name)
-    tenants = []
-    for (of_system, of_tenant), names in sorted(by_tenant.items()):
-        whole = f"{table}system = {sql_string(of_system)} AND {table}{tenant} = {sql_string(of_tenant)}"
-        named = f" AND {table}{queue} IN {sql_list(sorted(names))}"
-        tenants.append(f"({whole}{'' if EVERY in names else named})")
-    return " OR ".join(tenants) or "false"

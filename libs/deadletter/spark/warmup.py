@@ -33,8 +33,7 @@ def warm_up() -> None:
 
 
 def _run_demo(folder: str, classes: Path) -> None:
-    stored = java_path("ArchiveClassesAtExit", classes)
-    options = {"DEADLETTER_JAVA_OPTIONS": f"{stored} -Xlog:disable -Xlog:all=error:stderr"}
+    options = {"DEADLETTER_JAVA_OPTIONS": java_path("ArchiveClassesAtExit", classes)}
     command = [sys.executable, "-m", "deadletter", "demo", "--out", f"{folder}/demo"]
     run = subprocess.Popen(
         command, env=os.environ | options, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -13,15 +13,15 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, __version__, tables
 from deadletter.gates.suites import load_all
 from deadletter.gold.healthy import sample_of
-from deadletter.gold.lying import removals
+from deadletter.gold.removal import removals
 from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.lake import Lake, Progress, digest
 from deadletter.patterns.codes import MARKS
 from deadletter.patterns.masks import Mask
-from deadletter.replay import WRITING, dead_letter_links
+from deadletter.queues import Queue, of_queues
 from deadletter.rules.zaqar_store import Habits
+from deadletter.snapshot import WRITING, dead_letter_links
 from deadletter.spark.parallel import together
-from deadletter.spark.sqltext import Queue, of_queues
 from deadletter.spark.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
 from deadletter.triage import decisions_version

@@ -16,7 +16,7 @@ from deadletter.gates.gate import Gate
 from deadletter.gold.at_risk import at_risk, receivable, suspects, waiting
 from deadletter.gold.collateral import collateral
 from deadletter.gold.contrast import examples
-from deadletter.gold.counted import dead_letter_counts, named_members, said
+from deadletter.gold.dead_letter_counts import dead_letter_counts, named_members, said
 from deadletter.gold.dead_letters import all_deaths, dead_letters, placed_deaths
 from deadletter.gold.decisions import Decisions
 from deadletter.gold.discrepancies import discrepancies
@@ -25,11 +25,11 @@ from deadletter.gold.health import queue_health
 from deadletter.gold.healthy import healthy_sample, reaches, sampled
 from deadletter.gold.identity import decided, with_pattern
 from deadletter.gold.kept import Kept, KeptTooLittle, kept_in, to_keep
-from deadletter.gold.lying import lying
 from deadletter.gold.outlook import outlook
 from deadletter.gold.patterns import compare_payloads, grouped, poison_patterns, summarised
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
+from deadletter.gold.removal import by_dead_letter_queue
 from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
@@ -37,13 +37,12 @@ from deadletter.lake import Lake, Progress
 from deadletter.lake.masks import lake_masks
 from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
-from deadletter.replay import WRITING, chosen_habits, facts_at
+from deadletter.queues import MOST_QUEUES, Queue, of_queues
 from deadletter.rules.zaqar_store import Habits
+from deadletter.snapshot import WRITING, chosen_habits, facts_at
 from deadletter.spark.parallel import together
-from deadletter.spark.sqltext import MOST_QUEUES, Queue, of_queues
 from deadletter.spark.staging import Rows, held_if_few
 from deadletter.steps.due import due, signs, sources_of
-from deadletter.steps.quality import judge, stage_all
 from deadletter.steps.summary import Tell
 from deadletter.tables import MESSAGE_KEY, QUEUE, Table
 from deadletter.triage import current_names, former_ids, standing_decisions
@@ -204,7 +203,7 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
         tell(f"gold: replaying Zaqar's claims by the habits of the store {run.habits.name!r} (--zaqar-store)")
     deaths, _ = together([partial(all_deaths, facts, run.habits, lake.stage, systems), load_gx])
     if scope != EVERYTHING:
-        beyond = lying(deaths).where(scope.outside).select(*QUEUE).distinct().collect()
+        beyond = by_dead_letter_queue(deaths).where(scope.outside).select(*QUEUE).distinct().collect()
         if beyond:
             raise ReachesFurther("dead letters went where none went before", [tuple(queue) for queue in beyond])
     patterns, queues, kept = together(
@@ -237,12 +236,13 @@ def _kept(run: Derivation, facts: SilverFacts) -> dict[Table, DataFrame]:
 def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Table, DataFrame]) -> None:
     """Judge the rows that will be written: the other queues' were judged when they were."""
     gold = {table: rows for table, rows in derived.items() if table.layer == "gold"}
-    whole = {table: rows for table, rows in gold.items() if table in WHOLE}
-    here = {table: rows for table, rows in gold.items() if table not in WHOLE}
     # those of the messages that are judged: the dead are among them
     read_here = {table.full_name: rows for table, rows in gold.items()} | {tables.MESSAGE_STATE.full_name: facts.state}
     dead = {tables.DEAD_LETTERS.full_name: run.with_others(derived[tables.DEAD_LETTERS], tables.DEAD_LETTERS)}
-    together([partial(judge, gate, here, read_here), partial(judge, gate, whole, read_here | dead)])
+    together(
+        partial(gate.check, rows, table, read_here | dead if table in WHOLE else read_here)
+        for table, rows in gold.items()
+    )
 
 
 def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
@@ -263,8 +263,7 @@ def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
 
 def _queues(run: Derivation, facts: SilverFacts, deaths: DataFrame) -> dict[Table, DataFrame]:
     """The tables about queues and deliveries, computed."""
-    return stage_all(
-        run.lake,
+    return run.lake.stage_all(
         {
             # policies are those of all queues
             tables.DISCREPANCIES: lambda: discrepancies(facts, deaths, run.habits).where(run.scope.inside),
@@ -303,7 +302,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     if others is not None and not named.where("known_as != pattern_id").isEmpty():
         raise ReachesFurther("a pattern of other queues has another id now")
     own_counts = lake.stage_few(dead_letter_counts(dead))
-    counts = _united(own_counts, others)
+    counts = own_counts if others is None else own_counts.unionByName(others)
     derived = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
         tables.POISON_PATTERNS: lambda: poison_patterns(
@@ -321,7 +320,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         tables.QUEUE_OUTLOOK: partial(outlook, open_ones, run.as_of),
     }
     made = {tables.SUSPECTS: suspected, tables.HEALTHY_SAMPLE: healthy, tables.QUEUE_PROFILE: own}
-    return stage_all(lake, derived) | made | {tables.DEAD_LETTERS: dead, tables.DEAD_LETTER_COUNTS: own_counts}
+    return lake.stage_all(derived) | made | {tables.DEAD_LETTERS: dead, tables.DEAD_LETTER_COUNTS: own_counts}
 
 
 def _sample(run: Derivation, facts: SilverFacts, known: DataFrame) -> DataFrame:
@@ -366,8 +365,3 @@ def _named(
     named = stage_few(decided(found, decisions, stage_few))
     dead = with_pattern(signed, named.where("known_as IS NULL"))
     return stage(dead.select(*tables.DEAD_LETTERS.column_names)), named, names, decisions
-
-
-def _united(own: DataFrame, others: DataFrame | None) -> DataFrame:
-    """Rows of the queues that are derived, and of others."""
-    return own if others is None else own.unionByName(others)

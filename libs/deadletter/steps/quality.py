@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import DataFrame
-
 from deadletter import tables
 from deadletter.errors import GateError
 from deadletter.gates.docs import write_docs
 from deadletter.gates.gate import Gate
-from deadletter.gates.metrics import past
+from deadletter.gates.history import past
 from deadletter.gates.suites import load_all
 from deadletter.lake import Lake
 from deadletter.spark.parallel import together
 from deadletter.steps.summary import Tell
-from deadletter.tables import Table
 
 
 @contextmanager
@@ -68,15 +65,3 @@ def _keep(lake: Lake, gate: Gate, tell: Tell) -> None:
 def _keep_history(lake: Lake, gate: Gate) -> None:
     history = gate.history(lake.spark, past(lake.read(tables.QUALITY_METRICS)))
     lake.append(history, tables.QUALITY_METRICS)
-
-
-def stage_all(lake: Lake, frames: Mapping[Table, Callable[[], DataFrame]]) -> dict[Table, DataFrame]:
-    """What the functions make, each computed once, in the same order. Spark looks at a frame while it is made,
-    which takes one core long enough to make several at once."""
-    staged = together((lambda make=make: lake.stage(make())) for make in frames.values())
-    return dict(zip(frames, staged, strict=True))
-
-
-def judge(gate: Gate, frames: Mapping[Table, DataFrame], known: Mapping[str, DataFrame]) -> None:
-    """Judge derived tables, all before any is written. ``known``: what queries read, by full name."""
-    together(partial(gate.check, frame, table, known) for table, frame in frames.items())

@@ -16,25 +16,12 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
-from deadletter.silver.quarantine import DISCARDED, RELEASED, with_decisions
+from deadletter.silver.quarantine import DISCARDED, RELEASED
 from deadletter.sources import bronze_day
 from deadletter.steps import gold, silver
 from deadletter.steps.due import STALE
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
-
-
-def quarantined(lake: Lake) -> DataFrame:
-    """``silver.quarantine`` as it is now, with ``decision``: what happens later does not change these rows.
-
-    No decision is known in a lake of an earlier version.
-    """
-    lake.read(tables.QUARANTINE)  # where there is no lake, this says so
-    found = lake.read(tables.QUARANTINE, lake.version(tables.QUARANTINE))
-    if not lake.exists(tables.QUARANTINE_DECISIONS):
-        return found.withColumn("decision", F.lit(None).cast("string"))
-    decided = tables.QUARANTINE_DECISIONS
-    return with_decisions(found, lake.read(decided, lake.version(decided)))
 
 
 def gold_is_behind(lake: Lake) -> bool:

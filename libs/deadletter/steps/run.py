@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from deadletter import sources, tables
 from deadletter.lake import Lake
-from deadletter.replay import chosen_habits
 from deadletter.rules.zaqar_store import Habits
+from deadletter.snapshot import chosen_habits
 from deadletter.sources import Source
 from deadletter.steps import bronze, gold, silver
 from deadletter.steps.quality import gated

@@ -13,20 +13,19 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import GateError
 from deadletter.gates.gate import Gate
-from deadletter.gates.refused import refused
+from deadletter.gates.rows import reasons
 from deadletter.gates.suites import suite_of
 from deadletter.lake import Lake, Progress
 from deadletter.parsing import PARSER_VERSION, brokers
 from deadletter.parsing.facts import Facts
+from deadletter.queues import MOST_QUEUES, of_queues
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
-from deadletter.silver.quarantine import best_copies, released
-from deadletter.silver.reconcile import balance, behind
+from deadletter.silver.quarantine import best_copies, quarantine, refused, released, united
+from deadletter.silver.reconcile import balance, source_events
 from deadletter.spark.parallel import together
-from deadletter.spark.sqltext import MOST_QUEUES, of_queues
 from deadletter.steps.due import STALE
-from deadletter.steps.quality import stage_all
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import QUEUE, Table
 from deadletter.times import from_micros
@@ -99,7 +98,7 @@ def merge_events(
     some_bad = gate.check(events, tables.QUEUE_EVENTS, refused=True)
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
-    refusals = [refused(bad, suite_of(tables.QUEUE_EVENTS), events, events)] if some_bad else []
+    refusals = [_refused(bad, tables.QUEUE_EVENTS, events, events)] if some_bad else []
     decisions = lake.read(tables.QUARANTINE_DECISIONS)
     if not decisions.isEmpty():
         still = None if settle or anew else lake.read(tables.QUARANTINE)
@@ -156,8 +155,7 @@ def _merge_facts(
 ) -> int:
     """Judge all batches, then merge their good rows; the events behind the others go to quarantine. Returns how many
     these are."""
-    batches = stage_all(
-        lake,
+    batches = lake.stage_all(
         {
             tables.MESSAGE_STATE: partial(state.message_state, facts.messages),
             tables.CLAIMS: partial(state.claims, facts.claims),
@@ -165,32 +163,38 @@ def _merge_facts(
             tables.QUEUE_POLICIES: partial(state.distinct_rows, facts.policies, tables.QUEUE_POLICIES),
         },
     )
-    good, more = _split(gate, batches, behind(facts), raw_events)
+    good, more = _split(gate, batches, source_events(facts), raw_events)
     count = reduce(DataFrame.unionByName, more).select("event_id").distinct().count() if more else 0
-    quarantine = lake.stage(_quarantine(facts, [*refusals, *more]))
-    gate.check(quarantine, tables.QUARANTINE)
+    all_refused = lake.stage(_all_refused(facts, [*refusals, *more]))
+    gate.check(all_refused, tables.QUARANTINE)
     if anew:
-        _write_anew(lake, good, quarantine)
+        _write_anew(lake, good, all_refused)
     else:
-        _merge(lake, good, quarantine, settle)
+        _merge(lake, good, all_refused, settle)
     return count
 
 
-def _quarantine(facts: Facts, refusals: list[DataFrame]) -> DataFrame:
+def _refused(bad: DataFrame, table: Table, source_events: DataFrame, events: DataFrame) -> DataFrame:
+    """Rows of ``silver.quarantine`` for a batch's bad rows."""
+    suite = suite_of(table)
+    return refused(bad.withColumn("reasons", reasons(suite)), suite.key, source_events, events)
+
+
+def _all_refused(facts: Facts, refusals: list[DataFrame]) -> DataFrame:
     """Rows of ``silver.quarantine``: what the parsers refused, and what the gates did."""
-    quarantine = state.quarantine(facts.events)
-    return state.united(reduce(DataFrame.unionByName, refusals, quarantine)) if refusals else quarantine
+    by_parsers = quarantine(facts.events)
+    return united(reduce(DataFrame.unionByName, refusals, by_parsers)) if refusals else by_parsers
 
 
-def _write_anew(lake: Lake, good: Mapping[Table, DataFrame], quarantine: DataFrame) -> None:
+def _write_anew(lake: Lake, good: Mapping[Table, DataFrame], all_refused: DataFrame) -> None:
     """Have silver hold these rows and no others."""
     _note_changes(lake, good)
-    made = {**good, tables.QUARANTINE: quarantine}
+    made = {**good, tables.QUARANTINE: all_refused}
     together(partial(lake.replace, rows, table) for table, rows in made.items())
 
 
 def _merge(
-    lake: Lake, good: Mapping[Table, DataFrame], quarantine: DataFrame, settle: Callable[[DataFrame], None] | None
+    lake: Lake, good: Mapping[Table, DataFrame], all_refused: DataFrame, settle: Callable[[DataFrame], None] | None
 ) -> None:
     """Merge these rows into silver, those of quarantine by ``settle`` where it is given."""
     dated, days = _with_days(lake, good[tables.MESSAGE_STATE])
@@ -198,9 +202,9 @@ def _merge(
     queues = literal_queues(_note_changes(lake, good))
     pruning = {tables.MESSAGE_STATE: f"({queues}) AND {days}"}
     merges = [partial(lake.merge, batch, table, pruning.get(table, queues)) for table, batch in good.items()]
-    together(merges if settle else [*merges, partial(lake.merge, quarantine, tables.QUARANTINE)])
+    together(merges if settle else [*merges, partial(lake.merge, all_refused, tables.QUARANTINE)])
     if settle:  # only now: a killed release must leave its events in quarantine
-        settle(quarantine)
+        settle(all_refused)
 
 
 def _note_changes(lake: Lake, good: Mapping[Table, DataFrame]) -> DataFrame:
@@ -220,7 +224,7 @@ def _split(
     def check(table: Table, batch: DataFrame) -> None:
         if gate.check(batch, table, refused=True):
             good[table], bad = gate.split(batch, table)
-            refusals.append(refused(bad, suite_of(table), sources[table], events))
+            refusals.append(_refused(bad, table, sources[table], events))
 
     together(partial(check, table, batch) for table, batch in batches.items())
     return good, refusals

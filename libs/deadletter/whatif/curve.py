@@ -53,7 +53,7 @@ def curve(exits: Iterable[Mapping]) -> list[Point]:
     >>> exits += [{"deliveries": 2, "outcome": "settled", "messages": 1}]
     >>> exits += [{"deliveries": 2, "outcome": "dead_lettered", "messages": 1}]
     >>> for point in curve(exits):
-    ...     print(point.delivery, point.reached, point.settled, point.censored, point.unsettled)
+    ...     print(point.delivery, point.reached, point.settled, point.censored, round(point.unsettled, 6))
     1 10 6 2 0.4
     2 2 1 1 0.2
     """
@@ -66,7 +66,7 @@ def curve(exits: Iterable[Mapping]) -> list[Point]:
     for delivery in sorted(settled.keys() | censored.keys()):
         at_it = settled.get(delivery, 0), censored.get(delivery, 0)
         bounds = [_number(getattr(interval, side), delivery) if interval else None for side in ("low", "high")]
-        points.append(Point(delivery, reached, *at_it, round(float(found.evaluate(delivery)), 6), *bounds))
+        points.append(Point(delivery, reached, *at_it, float(found.evaluate(delivery)), *bounds))
         reached -= sum(at_it)
     return points
 

@@ -40,7 +40,7 @@ def delayed(histories: DataFrame, policies: DataFrame, delay: int) -> DataFrame:
     early = F.filter("times", lambda time: F.date_trunc("second", time) < F.col("until"))
     judged = timed.withColumn("early", F.greatest(F.size(early), F.lit(0)))
     put_off, last = F.col("early") > 0, F.col("early") == F.col("deliveries")
-    waited = F.unix_micros("until") - F.unix_micros(F.get("times", F.lit(0)))
+    waited = F.unix_micros("until") - F.unix_micros(F.get("times", 0))
     return judged.agg(
         F.count("*").alias("messages"),
         F.count_if(F.col("posted").isNull()).alias("posts_not_seen"),

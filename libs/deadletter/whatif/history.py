@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.at_risk import OPEN, counts_as_done
-from deadletter.gold.facts import SilverFacts, counted_deliveries
+from deadletter.gold.facts import SilverFacts, counted_deliveries, until_settled
+from deadletter.gold.rabbitmq import waits_for_its_next_try
 from deadletter.gold.status import message_status
 from deadletter.gold.survival import outcome
 from deadletter.rules.pulsar import own
@@ -48,29 +49,33 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
 
     Columns: the message's key, ``posted`` (as in ``silver.message_state``), ``times`` (its deliveries, in order),
     ``deliveries`` (how many count, see :func:`~deadletter.gold.facts.counted_deliveries`; of both none of a Pulsar
-    message's dead letter), ``outcome`` (``settled``, ``dead_lettered`` or ``unknown``), ``is_open`` (whether somebody
-    can still receive it, in a store of these ``habits``), ``lost`` (whether it expired or was purged, and nobody
-    settled it), ``settled_at``, and of its death ``dead_lettered_at``, ``cause`` and ``pattern_id``. ``dead`` are rows
-    of ``gold.dead_letters``.
+    message's dead letter, nor after it was settled), ``outcome`` (``settled``, ``dead_lettered`` or ``unknown``),
+    ``is_open`` (whether somebody can still receive it, in a store of these ``habits``), ``lost`` (whether it expired or
+    was purged, and nobody settled it), ``settled_at``, and of its death ``dead_lettered_at``, ``cause`` and
+    ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
     """
     chosen = choice.condition()
-    died = dead.where(chosen).select(*MESSAGE_KEY, "dead_lettered_at", "cause", "pattern_id", "max_deliveries")
+    told = ("dead_lettered_at", "cause", "pattern_id", "claim_count")
+    died = dead.where(chosen).select(*MESSAGE_KEY, *told)
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
     # a purge asks for all that lay in its queue
     here = replace(facts, state=facts.state.where(chosen), policies=facts.policies.where(chosen))
     stand = message_status(here, dead, habits, delivered.where("settled IS NULL"))
     # what RabbitMQ no longer has may have been acknowledged, which it does not tell
     gone = F.col("status").isin("expired", "purged") & (F.col("system") != "rabbitmq")
-    is_open = F.col("status").isin(*OPEN) & ~counts_as_done()
+    is_open = F.col("status").isin(*OPEN) & ~counts_as_done() & ~waits_for_its_next_try()
+    # a Zaqar message that died before goes on counting where it was moved to
+    counted = F.greatest(counted_deliveries(), F.when(F.col("system") == "zaqar", F.col("claim_count")))
     return (
         delivered.join(died, list(MESSAGE_KEY), "left")
         .withColumn("deliveries", own("deliveries"))
+        .withColumn("deliveries", until_settled(F.col("dead_lettered_at").isNotNull()))
         .join(stand.select(*MESSAGE_KEY, is_open.alias("is_open"), gone.alias("lost")), list(MESSAGE_KEY), "left")
         .select(
             *MESSAGE_KEY,
             "posted",
-            F.transform("deliveries", lambda d: d["time"]).alias("times"),
-            counted_deliveries().alias("deliveries"),
+            F.col("deliveries.time").alias("times"),
+            counted.alias("deliveries"),
             outcome(F.col("dead_lettered_at").isNotNull()).alias("outcome"),
             F.coalesce("is_open", F.lit(False)).alias("is_open"),
             F.coalesce("lost", F.lit(False)).alias("lost"),

@@ -14,8 +14,9 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
-from deadletter.replay import facts_at, gold_as_of, habits_in
 from deadletter.rules.limits import ONE_MORE, limit_counts
+from deadletter.rules.policy import policy_at
+from deadletter.snapshot import facts_at, gold_as_of, habits_in
 from deadletter.spark.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
@@ -27,8 +28,8 @@ PLACE = ("tenant", "queue", "subscription")
 
 @dataclass(frozen=True)
 class Recorded:
-    """A queue's history until ``as_of``, the places it was gathered from, each with the limits that ever held, and
-    the patterns' templates by id."""
+    """A queue's history until ``as_of``, the places it was gathered from, each with the limits that ever held and
+    whether one counts there (RabbitMQ; null where nobody told the queue's type), and the patterns' templates by id."""
 
     histories: DataFrame
     facts: SilverFacts
@@ -43,7 +44,8 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
     lived = held_if_few(histories(facts, dead, choice, habits_in(lake.progress.all())))
-    limits = facts.policies.where(choice.condition()).select(*PLACE, limits_held().alias("limits"))
+    counts = policy_at(F.col("policies"), F.lit(as_of))["counts"].alias("limit_counts")
+    limits = facts.policies.where(choice.condition()).select(*PLACE, limits_held().alias("limits"), counts)
     places = lived.groupBy(*PLACE).count().join(limits, list(PLACE), "left").orderBy(*PLACE).collect()
     if not places:
         raise UsageError(_unknown(lake, choice))
@@ -54,12 +56,13 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
 def limits_held() -> Column:
     """The limits in a queue's ``policies`` that counted: Zaqar's only beside a dead letter queue."""
     held = F.filter("policies", limit_counts)
-    return F.array_distinct(F.transform(held, lambda p: p["max_deliveries"]))
+    return F.array_distinct(held["max_deliveries"])
 
 
 def _place(row: Mapping) -> dict:
     limits = sorted(limit for limit in row["limits"] or () if limit is not None)
-    return {name: row[name] for name in PLACE} | {"messages": row["count"], "limits": limits}
+    counts = {"limit_counts": row["limit_counts"]}
+    return {name: row[name] for name in PLACE} | {"messages": row["count"], "limits": limits} | counts
 
 
 def _unknown(lake: Lake, choice: Choice) -> str:
@@ -92,7 +95,7 @@ def preview_limit(found: Recorded, system: str, limit: int) -> dict:
         "at_limit": fates["at_limit"],
         "claims_saved": sum(row["claims_saved"] for row in rows),
         "by_pattern": by_pattern(rows, points, allowed, found.templates),
-        "survival": [asdict(point) for point in points],
+        "survival": [asdict(point) | {"unsettled": round(point.unsettled, 6)} for point in points],
         "recommended": asdict(advice(points, one_more)),
     }
 

@@ -20,8 +20,8 @@ from deadletter.gates.examples import with_examples
 from deadletter.gates.measures import SCHEMA_TYPES, figure, holds, schema_outcome
 from deadletter.gates.outcomes import Outcome
 from deadletter.gates.rows import domain, failing
-from deadletter.gates.sql import name
 from deadletter.gates.suites import Rule, Suite
+from deadletter.spark.sqltext import sql_name
 
 QUERY = "unexpected_rows_expectation"
 
@@ -104,7 +104,7 @@ def _duplicates(df: DataFrame, rule: Rule) -> DataFrame:
     64-bit hashes tell the usual case, no duplicate, at a fraction of the cost of the keys themselves. Where two
     are equal the keys may still differ, so :func:`~deadletter.gates.examples.with_examples` counts those keys exactly.
     """
-    hashed = df.where(domain(rule)).selectExpr(f"xxhash64({', '.join(map(name, rule.columns))}) AS h")
+    hashed = df.where(domain(rule)).selectExpr(f"xxhash64({', '.join(map(sql_name, rule.columns))}) AS h")
     return hashed.selectExpr(f"count(1) AS `rows_{rule.id}`", f"count(1) - count(DISTINCT h) AS `failing_{rule.id}`")
 
 

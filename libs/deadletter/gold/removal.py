@@ -6,12 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.rules.pulsar import tenant_of
-from deadletter.tables import MESSAGE_KEY, QUEUE
-
-_LETTER = [*QUEUE, "message_id"]
+from deadletter.tables import MESSAGE, MESSAGE_KEY, QUEUE
 
 
-def lying(dead: DataFrame) -> DataFrame:
+def by_dead_letter_queue(dead: DataFrame) -> DataFrame:
     """Rows of ``gold.dead_letters`` by the queue where they went: ``tenant`` and ``queue`` are its."""
     there = {"tenant": F.expr(tenant_of("dead_letter_queue")), "queue": F.col("dead_letter_queue")}
     return dead.where("dead_letter_queue IS NOT NULL").withColumns(there)
@@ -32,13 +30,13 @@ def removals(dead: DataFrame, state: DataFrame) -> DataFrame:
     """
     others = dead.where("system != 'zaqar'").withColumn("origin", F.struct(*MESSAGE_KEY))
     its_id = F.coalesce("dead_letter_message_id", "message_id").alias("message_id")
-    letters = lying(others).select(*QUEUE, its_id, "origin", "dead_lettered_at")
+    letters = by_dead_letter_queue(others).select(*QUEUE, its_id, "origin", "dead_lettered_at")
     # a row without a sign of life is of a message that is only told to have died
     there = state.where(
         "seen IS NOT NULL AND (system = 'rabbitmq' OR (system = 'pulsar' AND subscription != ''))"
-    ).select(*_LETTER, "subscription", F.col("settled.time").alias("acknowledged"), "seen")
+    ).select(*MESSAGE, "subscription", F.col("settled.time").alias("acknowledged"), "seen")
     acknowledged = F.when(F.col("acknowledged") >= F.col("dead_lettered_at"), F.col("acknowledged"))
-    told = letters.join(there, _LETTER).select("origin", "subscription", acknowledged.alias("acknowledged"))
+    told = letters.join(there, list(MESSAGE)).select("origin", "subscription", acknowledged.alias("acknowledged"))
     both = told.unionByName(_awaited(letters, there), allowMissingColumns=True)
     each = both.groupBy("origin", "subscription").agg(F.max("acknowledged").alias("acknowledged"))
     found = each.groupBy("origin").agg(
