@@ -87,10 +87,10 @@ def test_a_claim_with_an_empty_limit_asks_for_the_default(parsed):
 
 def test_any_whole_number_is_a_limit_of_claims(parsed):
     """The server takes one that no message can be under, or none over."""
-    limits = (-1, 0, 3, 2**63 - 1)
+    limits = (-1, 0, 3, 2**63 - 1, None)
     told = parsed("zaqar", [declare({"_max_claim_count": limit, "_default_message_ttl": 60}) for limit in limits])
     rows = told.policies.orderBy("max_deliveries").select("max_deliveries", "default_ttl").collect()
-    assert [tuple(row) for row in rows] == [(0, 60), (0, 60), (3, 60), (2**31 - 1, 60)]
+    assert [tuple(row) for row in rows] == [(None, 60), (0, 60), (0, 60), (3, 60), (2**31 - 1, 60)]
 
 
 def test_posts_before_v2_know_nothing_of_their_queue(parsed):

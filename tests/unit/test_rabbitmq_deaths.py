@@ -271,11 +271,11 @@ def test_what_waited_and_came_to_its_work_queue_did_not_die(died, name):
     assert not died(name)
 
 
-DELAYED = story(*WORK, posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired")), acked(8, "orders"))
+PASSED_ON = story(*WORK, posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired")), acked(8, "orders"))
 
 
 def test_what_was_delayed_is_no_longer_in_its_delay_queue(facts, dead):
-    rows = message_status(facts, dead).where(F.col("tenant") == DELAYED).select("queue", "message_id", "status")
+    rows = message_status(facts, dead).where(F.col("tenant") == PASSED_ON).select("queue", "message_id", "status")
     told = {tuple(row) for row in rows.collect()}
     assert told == {("delay", "r1", "expired_unseen"), ("orders", "r1", "settled"), ("orders", "other", "available")}
 

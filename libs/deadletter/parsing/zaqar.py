@@ -298,7 +298,8 @@ def _policies(parsed: DataFrame, common: dict[str, str]) -> DataFrame:
             "event_id": "event_id",
             "kind": "CASE kind " + " ".join(f"WHEN '{k}' THEN '{v}'" for k, v in kinds.items()) + " END",
             # below 0 every claim is one too many, as with 0
-            "max_deliveries": f"least(greatest(CAST(metadata['_max_claim_count'] AS bigint), 0L), {MOST_DELIVERIES}L)",
+            "max_deliveries": "CASE WHEN metadata['_max_claim_count'] IS NOT NULL THEN "
+            f"least(greatest(CAST(metadata['_max_claim_count'] AS bigint), 0L), {MOST_DELIVERIES}L) END",
             "dead_letter_queue": "nullif(metadata['_dead_letter_queue'], '')",
             "dead_letter_ttl": "metadata['_dead_letter_queue_messages_ttl']",
             "default_ttl": "metadata['_default_message_ttl']",

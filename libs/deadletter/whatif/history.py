@@ -55,7 +55,7 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
     """
     chosen = choice.condition()
-    told = ("dead_lettered_at", "cause", "pattern_id", "claim_count")
+    told = ("dead_lettered_at", "cause", "pattern_id", "claim_count", "max_deliveries")
     died = dead.where(chosen).select(*MESSAGE_KEY, *told)
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
     # a purge asks for all that lay in its queue
