@@ -3,8 +3,8 @@
 Writes the tables between the marks of docs/performance.md, and docs/images/performance.svg.
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 BLUE, GREY = "#2563eb", "#9ca3af"
@@ -147,4 +147,6 @@ def publish(source, docs):
 
 if __name__ == "__main__":
     docs = Path(__file__).parent.parent / "docs"
-    publish(sys.argv[1] if len(sys.argv) > 1 else docs / "performance.json", docs)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figures", nargs="?", default=str(docs / "performance.json"), type=argparse.FileType())
+    publish(parser.parse_args().figures.name, docs)
