@@ -28,7 +28,7 @@ limit = number_widget("limit", "2", "Limit")
 # COMMAND ----------
 
 curve = views.survival(lake, queue)
-display(charts.survival(views.rows(curve.orderBy("delivery", "place"))))
+display(charts.survival(views.rows(curve.where("delivery <= 50"))))
 
 # COMMAND ----------
 

@@ -161,9 +161,10 @@ def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
 
 def track(lake: Lake, parameters: Mapping[str, object], metrics: Mapping[str, float]) -> str:
     """Keep a run of the lake as it is now; returns the run's id. Errors as of :func:`log_run`."""
-    from deadletter.report.queries import place
+    from deadletter.report.queries import MOST_ROWS, first_deliveries, place
 
     patterns = lake.read(tables.POISON_PATTERNS).orderBy(F.desc("dead_letters"), "pattern_id").limit(MOST_PATTERNS)
-    curve = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("delivery", "place").limit(500)
+    curve = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place())
+    curve = first_deliveries(curve).limit(MOST_ROWS)
     rows = [[row.asDict() for row in df.collect()] for df in (patterns.select(*SHOWN), curve)]
     return log_run(lake.folder, parameters, metrics, *rows)

@@ -142,6 +142,17 @@ def test_the_deliveries_that_another_limit_would_count(silver):
     assert {name: seen[name] for name in lives} == dict.fromkeys(lives, 1)
 
 
+def test_what_waits_for_its_next_try_is_not_at_its_limit(silver):
+    """It comes back as a new message to its queue."""
+    back = ('{<<"x-dead-letter-exchange">>,longstr,<<>>}', '{<<"x-dead-letter-routing-key">>,longstr,<<"%s">>}')
+    queues = [(back[0], back[1] % "retry"), (back[0], back[1] % "orders", '{<<"x-message-ttl">>,signedint,60000}')]
+    events = [queue_created(*told, name=name) for told, name in zip(queues, ("orders", "retry"), strict=True)]
+    events += [firehose("deliver.orders", headers={"x-delivery-count": count}) for count in (0, 1)]
+    told = {"headers": {"vhost": "broken", "properties": {"message_id": "r1"}, "error": "x"}}
+    events += [rabbit("reject.orders", told, "consumer")]
+    assert previewed(silver("rabbitmq", events), "rabbitmq", "orders", 2) == {"r1": (2, 0, "alive")}
+
+
 def test_claims_of_what_expired_unsettled_would_be_saved(silver):
     """In a queue without a limit poison is claimed until it expires."""
     claims = [at(20 * n, claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})) for n in range(10)]

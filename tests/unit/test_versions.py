@@ -46,7 +46,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (8, "32c2bcfff4519017")),
-        (JUDGES, deadletter.RULES_VERSION, ("15", "d7793380e706a3b0")),
+        (JUDGES, deadletter.RULES_VERSION, ("15", "f5cfcc462261ea1d")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -10,8 +10,6 @@ from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import own
 from deadletter.tables import MESSAGE, MESSAGE_KEY, QUEUE_KEY
 
-"""A message of a topic, whichever subscription it died in."""
-
 
 def deaths(facts: SilverFacts) -> DataFrame:
     """Rows of ``tenant, queue, subscription, message_id, dead_letter_queue, dead_letter_message_id, reason,

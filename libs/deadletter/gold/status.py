@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from deadletter.gold.facts import SilverFacts
+from deadletter.gold.facts import SilverFacts, dated
 from deadletter.gold.removal import by_dead_letter_queue
 from deadletter.gold.zaqar import purged
 from deadletter.rules import zaqar as rules
@@ -216,7 +216,8 @@ def _expires_at(habits: Habits) -> Column:
     lies = (F.col("system") == "rabbitmq") & posted & (F.size("deaths") == 0) & ~_held()
     stayed = zaqar.when(lies, F.col("posted.time") + F.make_dt_interval(secs=F.col("policy.default_ttl")))
     # told of a message that is not dead: its TTL sent it on, nobody had received it
-    passed = F.array_max(F.filter("deaths", lambda death: death["reason"] == "expired")["time"])
+    deaths = dated(F.col("deaths"), F.col("deliveries"))
+    passed = F.array_max(F.filter(deaths, lambda death: death["reason"] == "expired")["time"])
     return stayed.when((F.col("system") == "rabbitmq") & (F.size("deliveries") == 0), passed)
 
 

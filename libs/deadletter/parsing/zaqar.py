@@ -1,6 +1,6 @@
 """OpenStack Zaqar: HTTP exchanges of the messaging API (v1.1 and v2) as a tap saw them.
 
-Of v1, whose bodies are lists, posts and claims are refused.
+Of v1, whose bodies are lists, posts and granted claims are refused.
 
 An exchange is one request with its response: ``method, path, query, project_id, client_id,
 request_body, status, response_body``. Only what the broker granted (2xx) is a fact.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -21,6 +21,8 @@ from deadletter.triage import quarantined
 
 MOST_ROWS = 500
 """Rows of one figure that a page can bear."""
+MOST_DELIVERIES = 50
+"""Deliveries of one message can be thousands, where nothing ends them."""
 LOOKED_AT = 1000
 """Characters of a raw event in quarantine from which an example is made."""
 MOST_PATTERNS = 20
@@ -55,13 +57,13 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
     dead = lake.read(tables.DEAD_LETTERS).withColumn("place", place())
     told = dead.withColumn("reason", F.format_string("%s (%s)", "reason", "evidence"))
     by_reason = told.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
-    survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place()).orderBy("delivery", "place")
+    survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place())
     first = partial(rows, most=MOST_ROWS + 1)
     read = {
         "headline": partial(_headline, lake, dead),
         "in_time": partial(_in_time, dead),
         "by_reason": lambda: first(by_reason),
-        "survival": lambda: first(survival),
+        "survival": lambda: first(first_deliveries(survival)),
         "patterns": lambda: rows(top_patterns(lake, dead, reveal)),
         "muted": lake.read(tables.POISON_PATTERNS).where("muted").count,
         "health": lambda: first(_health(lake)),
@@ -137,10 +139,19 @@ def rows(df: DataFrame, most: int | None = None) -> list[dict]:
     return [row.asDict() for row in (shown.limit(most) if most else shown).collect()]
 
 
+def first_deliveries(survival: DataFrame) -> DataFrame:
+    """What is shown of rows of ``gold.delivery_survival`` with their ``place``: the first :data:`MOST_DELIVERIES` of
+    each queue, those of the queues with most messages first. The start of a curve is one."""
+    size = F.max("reached").over(Window.partitionBy("place"))
+    shown = survival.where(F.col("delivery") <= MOST_DELIVERIES).withColumn("_size", size)
+    return shown.orderBy(F.desc("_size"), "place", "delivery").drop("_size")
+
+
 def _headline(lake: Lake, dead: DataFrame) -> dict:
     done = lake.progress.of("gold")
     until = F.lit(done.as_of if done else None).cast("timestamp")
-    known = lake.read(tables.MESSAGE_STATE).where(until.isNull() | (F.col("seen") <= until) | (F.size("deaths") > 0))
+    died = F.exists("deaths", lambda death: death["time"] <= until)
+    known = lake.read(tables.MESSAGE_STATE).where(until.isNull() | (F.col("seen") <= until) | died)
     counted = {
         "messages": known.select("system", "tenant", "message_id").distinct(),
         "dead letters": dead,

@@ -55,7 +55,7 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     ``pattern_id``. ``dead`` are rows of ``gold.dead_letters``.
     """
     chosen = choice.condition()
-    told = ("dead_lettered_at", "cause", "pattern_id", "claim_count", "max_deliveries")
+    told = ("dead_lettered_at", "cause", "pattern_id", "max_deliveries")
     died = dead.where(chosen).select(*MESSAGE_KEY, *told)
     delivered = facts.state.where(chosen & (F.size("deliveries") > 0))
     # a purge asks for all that lay in its queue
@@ -64,8 +64,6 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
     # what RabbitMQ no longer has may have been acknowledged, which it does not tell
     gone = F.col("status").isin("expired", "purged") & (F.col("system") != "rabbitmq")
     is_open = F.col("status").isin(*OPEN) & ~counts_as_done() & ~waits_for_its_next_try()
-    # a Zaqar message that died before goes on counting where it was moved to
-    counted = F.greatest(counted_deliveries(), F.when(F.col("system") == "zaqar", F.col("claim_count")))
     return (
         delivered.join(died, list(MESSAGE_KEY), "left")
         .withColumn("deliveries", own("deliveries"))
@@ -75,7 +73,7 @@ def histories(facts: SilverFacts, dead: DataFrame, choice: Choice, habits: Habit
             *MESSAGE_KEY,
             "posted",
             F.col("deliveries.time").alias("times"),
-            counted.alias("deliveries"),
+            counted_deliveries().alias("deliveries"),
             outcome(F.col("dead_lettered_at").isNotNull()).alias("outcome"),
             F.coalesce("is_open", F.lit(False)).alias("is_open"),
             F.coalesce("lost", F.lit(False)).alias("lost"),

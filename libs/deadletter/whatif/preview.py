@@ -44,7 +44,9 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
     lived = held_if_few(histories(facts, dead, choice, habits_in(lake.progress.all())))
-    counts = policy_at(F.col("policies"), F.lit(as_of))["counts"].alias("limit_counts")
+    now = policy_at(F.col("policies"), F.lit(as_of))
+    known = (now["kind"] != "deleted") & now["queue_type"].isNotNull()
+    counts = F.when(known, now["counts"]).alias("limit_counts")
     limits = facts.policies.where(choice.condition()).select(*PLACE, limits_held().alias("limits"), counts)
     places = lived.groupBy(*PLACE).count().join(limits, list(PLACE), "left").orderBy(*PLACE).collect()
     if not places:
