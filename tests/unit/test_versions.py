@@ -45,8 +45,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (8, "32c2bcfff4519017")),
-        (JUDGES, deadletter.RULES_VERSION, ("15", "f5cfcc462261ea1d")),
+        (PARSES, parsing.PARSER_VERSION, (8, "d6b26d16d7e9748a")),
+        (JUDGES, deadletter.RULES_VERSION, ("15", "624bf288b689e468")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -155,7 +155,8 @@ def until_settled(died: Column) -> Column:
 
     A Pulsar subscription that seeks back gets once more what it has settled: that begins a new count.
     """
-    before = F.filter("deliveries", lambda d: d["time"] <= F.col("settled.time"))
+    # brokers' clocks tell milliseconds
+    before = F.filter("deliveries", lambda d: F.unix_millis(d["time"]) <= F.unix_millis("settled.time"))
     first = F.when(F.size(before) > 0, before).otherwise(F.slice("deliveries", 1, 1))
     counts = (F.col("system") == "pulsar") & F.col("settled").isNotNull() & ~F.coalesce(died, F.lit(False))
     return F.when(counts, first).otherwise(F.col("deliveries"))

@@ -78,8 +78,13 @@ def waits_for_its_next_try() -> Column:
     """Whether a message that is not dead was rejected at its last delivery: it lies in a retry queue, from which it
     comes back as a new one to its queue."""
     last = F.try_element_at("deliveries", F.lit(-1))["time"]
-    rejected = F.exists("deaths", lambda death: _is_reject(death) & (death["time"] >= last))
-    return (F.col("system") == "rabbitmq") & F.coalesce(rejected, F.lit(False))
+
+    def waits(death: Column) -> Column:
+        # a consumer's clock may be ahead of the collector's, by which it was delivered since
+        back = F.exists("deliveries", lambda delivery: returned_from(delivery, death, F.col("deaths")))
+        return _is_reject(death) & (death["time"] >= last) & ~back
+
+    return (F.col("system") == "rabbitmq") & F.coalesce(F.exists("deaths", waits), F.lit(False))
 
 
 def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:

@@ -63,7 +63,7 @@ KINDS = {
     "release": "method = 'DELETE' AND part = 'claims' AND item != '' AND code = 204",
 }
 """What each exchange that says something about messages looks like."""
-BEFORE_V2 = "path RLIKE '^/v1(\\.1)?/'"
+BEFORE_V2 = r"path RLIKE '^/v1(\\.1)?/'"
 """There a post has no delay, and no default of its queue's counts: the server reads nothing of the queue."""
 
 RULES = ENVELOPE_RULES | {
