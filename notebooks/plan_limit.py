@@ -12,6 +12,7 @@
 
 from deadletter.notebook import number_widget, open_lake, views, widget
 from deadletter.report import charts
+from deadletter.report.queries import first_deliveries
 
 lake = open_lake(widget("lake", "", "Lake"))
 queue = widget("queue", "", "Queue")
@@ -28,7 +29,7 @@ limit = number_widget("limit", "2", "Limit")
 # COMMAND ----------
 
 curve = views.survival(lake, queue)
-display(charts.survival(views.rows(curve.where("delivery <= 50"))))
+display(charts.survival(views.rows(first_deliveries(curve))))
 
 # COMMAND ----------
 

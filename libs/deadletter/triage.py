@@ -160,7 +160,6 @@ def quarantined(lake: Lake) -> DataFrame:
 
     No decision is known in a lake of an earlier version.
     """
-    lake.read(tables.QUARANTINE)  # where there is no lake, this says so
     found = lake.read(tables.QUARANTINE, lake.version(tables.QUARANTINE))
     if not lake.exists(tables.QUARANTINE_DECISIONS):
         return found.withColumn("decision", F.lit(None).cast("string"))

@@ -1,1 +1,1 @@
-"""Why a message is where it is: ``moments`` are what happened to it, ``timeline`` tells the rule behind each."""
+"""Why a message is where it is: ``moments`` are what happened to it, ``timeline`` tells the rules behind it."""

@@ -25,8 +25,8 @@ def message_status(
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
     ``delay_until`` is the post's time plus the delay in force, ``claimed_until`` when the latest claim of a Zaqar
     message ends unless it was released, ``expires_at`` when a store of these ``habits`` no longer shows it, or when a
-    RabbitMQ queue's TTL is over for a message that lies in it, or sent it on to a work queue. All are null where none
-    tells them.
+    RabbitMQ queue's TTL is over for a message that lies in it, or sent it on to a work queue. All are null where
+    nothing tells them.
     """
     rows = facts.state if chosen is None else chosen
     steps = claim_steps(F.col("claimed"), F.col("renewals"), F.col("released"))

@@ -21,7 +21,7 @@ from deadletter.triage import quarantined
 
 MOST_ROWS = 500
 """Rows of one figure that a page can bear."""
-MOST_DELIVERIES = 50
+FIRST_DELIVERIES = 50
 """Deliveries of one message can be thousands, where nothing ends them."""
 LOOKED_AT = 1000
 """Characters of a raw event in quarantine from which an example is made."""
@@ -140,10 +140,10 @@ def rows(df: DataFrame, most: int | None = None) -> list[dict]:
 
 
 def first_deliveries(survival: DataFrame) -> DataFrame:
-    """What is shown of rows of ``gold.delivery_survival`` with their ``place``: the first :data:`MOST_DELIVERIES` of
+    """What is shown of rows of ``gold.delivery_survival`` with their ``place``: the first :data:`FIRST_DELIVERIES` of
     each queue, those of the queues with most messages first. The start of a curve is one."""
     size = F.max("reached").over(Window.partitionBy("place"))
-    shown = survival.where(F.col("delivery") <= MOST_DELIVERIES).withColumn("_size", size)
+    shown = survival.where(F.col("delivery") <= FIRST_DELIVERIES).withColumn("_size", size)
     return shown.orderBy(F.desc("_size"), "place", "delivery").drop("_size")
 
 
