@@ -21,7 +21,7 @@ Connection reset by peer {ip}:{port}
 Failed to charge order {num}: card declined by {word}-gateway
 Failed to charge order {num}: insufficient funds
 Order {num} not found in table {word}_orders
-ERROR: duplicate key value violates unique constraint "{word}_pkey" DETAIL: Key (id)=({num}) already exists.
+ERROR: duplicate key value violates unique constraint "orders_pkey" DETAIL: Key (id)=({num}) already exists.
 ERROR: deadlock detected while updating tuple ({num},{num}) in relation "{word}"
 java.lang.NullPointerException: Cannot invoke "String.length()" because "customer" is null at Order.java:{num}
 java.lang.NumberFormatException: For input string: "{num}x"

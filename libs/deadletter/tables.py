@@ -83,9 +83,20 @@ _IDENTITY = (
     Column("system", "string", "The broker: zaqar, rabbitmq or pulsar"),
     Column("tenant", "string", "Zaqar project, RabbitMQ vhost, or Pulsar tenant/namespace"),
     Column("queue", "string", "Queue name; for Pulsar the topic's full name"),
-    Column("subscription", "string", "Pulsar subscription; empty elsewhere"),
+    Column(
+        "subscription",
+        "string",
+        "Pulsar subscription; empty for other brokers, for a topic's own post, and where its death's is not known",
+    ),
 )
-_MESSAGE = (*_IDENTITY, Column("message_id", "string", "The broker's id of the message"))
+_MESSAGE = (
+    *_IDENTITY,
+    Column(
+        "message_id",
+        "string",
+        "The broker's id of the message; RabbitMQ: the publisher's, else sha256: and a hash of it",
+    ),
+)
 MESSAGE_KEY = tuple(column.name for column in _MESSAGE)
 QUEUE_KEY = tuple(column.name for column in _IDENTITY)
 QUEUE = QUEUE_KEY[:3]
@@ -167,7 +178,7 @@ CLAIMS = Table(
     ("system", "tenant", "queue", "claim_id"),
     (
         *_IDENTITY[:3],
-        Column("claim_id", "string", "The broker's id of the claim"),
+        Column("claim_id", "string", "The broker's id of the claim; of a pop its event_id"),
         Column("claimed", CLAIMED, "The grant: time, raw event, TTL, grace, consumer"),
         Column("renewals", f"array<{RENEWAL}>", "Successful renewals, in time order"),
         Column("released", RELEASED, "The earliest successful release"),
@@ -187,7 +198,7 @@ CLAIM_ATTEMPTS = Table(
         Column("time", "timestamp", "When it was made"),
         Column("limit", "bigint", "How many messages it asked for"),
         Column("granted", "bigint", "How many it was given"),
-        Column("claim_id", "string", "The claim it was given; null where it was given none"),
+        Column("claim_id", "string", "The claim it was given, of a pop its event_id; null where it was given none"),
         Column("ttl", "bigint", "Claim TTL asked for, seconds"),
         Column("grace", "bigint", "Grace asked for, seconds"),
         Column("consumer", "string", "Client id of the consumer"),
@@ -207,7 +218,8 @@ QUEUE_POLICIES = Table(
         Column(
             "kind",
             "string",
-            "declared, updated, subscribed, deleted, purged, a policy, flag or flavor, or a change of counters",
+            "declared, updated, subscribed, deleted, purged; policy, operator_policy, policy_cleared, "
+            "operator_policy_cleared, feature_flag, flavor; mirror_synchronised, mirror_promoted, recovered",
         ),
         Column("max_deliveries", "bigint", "_max_claim_count, delivery-limit or maxRedeliverCount; null: none"),
         Column("dead_letter_queue", "string", "Queue or topic its dead letters go to; null: none named"),
@@ -258,7 +270,7 @@ DEAD_LETTERS = Table(
         *_MESSAGE,
         Column("dead_letter_queue", "string", "Where it went; null: dropped, or the broker does not tell"),
         Column("dead_letter_message_id", "string", "Its id there, where the broker gives it a new one"),
-        Column("reason", "string", "The reason as the broker gives it"),
+        Column("reason", "string", "RabbitMQ: that of x-death; Zaqar: max_claim_count; Pulsar: max_redeliver_count"),
         Column("cause", "string", "delivery_limit, rejected, ttl, length_limit or other"),
         Column("claim_count", "bigint", "Claims or deliveries that counted against the limit"),
         Column("max_deliveries", "bigint", "The limit in force when it died; null: none known"),
@@ -270,11 +282,19 @@ DEAD_LETTERS = Table(
             "When it expires in Zaqar's dead letter queue; null: not known, it left, or another broker",
         ),
         Column("removed_at", "timestamp", "When it was deleted or acknowledged there, as far as events tell"),
-        Column("evidence", "string", "observed: the broker said so; derived: its rules imply it"),
+        Column(
+            "evidence",
+            "string",
+            "observed: the broker said so; derived: its rules imply it, or a consumer wrote its reject down",
+        ),
         Column("event_id", "string", "The raw event that shows or implies the death"),
         Column("pattern_id", "string", "The pattern it belongs to, see gold.poison_patterns"),
         Column("payload", "string", "The message's body, as posted; an object as Spark writes it, decimals as doubles"),
-        Column("payload_event_id", "string", "The raw event that holds the payload; null: none that does was seen"),
+        Column(
+            "payload_event_id",
+            "string",
+            "The raw event of the post or delivery that would hold the payload; null: none was seen",
+        ),
         Column("payload_position", "int", "Its place among the messages of that event, from 0"),
         Column("error", "string", "The last error a consumer gave"),
         Column("signature", "string", "The error without what varies, as groups are made of it; null: no error"),

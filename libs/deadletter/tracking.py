@@ -121,16 +121,23 @@ def _experiment(kept: MlflowClient, folder: str) -> str:
 
 
 def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
-    """The patterns that a run saw; :class:`UsageError` where no such run is kept, naming the ``option`` that asked."""
+    """The patterns that a run saw; :class:`UsageError` where no such run is kept, naming the ``option`` that asked, and
+    :class:`DeadletterError` where a server that keeps runs cannot be asked."""
     if not _server() and not Path(folder, STORE).exists():  # MLflow would make one
         raise UsageError(f"{folder} keeps no runs. Is it a lake? `deadletter run --track` keeps them.")
+    try:
+        client(folder).get_run(run_id)
+    except Exception as error:
+        if _server() and not getattr(error, "error_code", "").startswith(("RESOURCE_", "INVALID_")):
+            told = first_line(error)
+            raise DeadletterError(f"MLflow at {_server()} cannot be asked for runs: {told}") from None
+        raise UsageError(f"{option} {run_id}: no run is kept under this id ({first_line(error)})") from None
     try:
         with tempfile.TemporaryDirectory() as scratch:
             path = client(folder).download_artifacts(run_id, TEMPLATES, scratch)
             return json.loads(Path(path).read_text(encoding="utf-8"))
     except Exception as error:  # as in log_run
-        told = first_line(error)
-        raise UsageError(f"{option} {run_id}: no run with patterns is kept under this id ({told})") from None
+        raise UsageError(f"{option} {run_id}: the run keeps no patterns ({first_line(error)})") from None
 
 
 def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:

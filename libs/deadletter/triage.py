@@ -21,7 +21,7 @@ from deadletter.times import from_micros
 ORDER = ("decided_at", "pattern_id", "action")
 
 
-def decisions_version(lake: Lake) -> int:
+def decisions_count(lake: Lake) -> int:
     """How many decisions there are: the table's own version grows with each tidying, too."""
     return lake.read(tables.PATTERN_DECISIONS).count()
 
@@ -169,7 +169,7 @@ def quarantined(lake: Lake) -> DataFrame:
 
 def rejudge(lake: Lake, as_of: datetime) -> None:
     """Bring the patterns' status up to date with the decisions; which dead letter belongs where stays."""
-    version = decisions_version(lake)
+    version = decisions_count(lake)
     held = standing_decisions(lake, by_grouping(lake), as_of)
     patterns = judged(lake.read(tables.POISON_PATTERNS), as_of, held)
     lake.replace(patterns, tables.POISON_PATTERNS)

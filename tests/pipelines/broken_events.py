@@ -316,6 +316,8 @@ RABBITMQ = {
     "policy without a definition": (text(policy_set(definition=None)), "quarantine bad_definition"),
     "policy whose definition is text": (text(policy_set(definition="limit")), "quarantine bad_definition"),
     "policy with a priority of words": (text(policy_set(priority="high")), "quarantine bad_priority"),
+    "policy without a name": (text(policy_set(name="")), "quarantine no_policy_name"),
+    "policy without a pattern": (text(policy_set(pattern=None)), "quarantine bad_pattern"),
     "policy pattern that only Perl reads": (
         text(policy_set(pattern="^{eu}-")),
         "quarantine foreign_pattern",

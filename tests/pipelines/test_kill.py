@@ -56,7 +56,7 @@ def kill_in(process, stage, delay):
 
 
 def test_killed_at_random_moments(spark, tmp_path, quiet_lake):
-    """Killed in every layer, each time with new events waiting; then one quiet run.
+    """Killed in silver, with more ``KILLS`` in every layer, each time with new events waiting; then one quiet run.
 
     While the first is at work, another run on its lake says so and changes nothing.
     """

@@ -13,7 +13,7 @@ from deadletter.lake import Lake
 from deadletter.lake.statements import create_statement
 from deadletter.steps.maintenance import maintain
 from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
-from deadletter.triage import decide, decisions_version
+from deadletter.triage import decide, decisions_count
 
 
 @pytest.fixture()
@@ -47,7 +47,7 @@ def test_a_tidied_lake_has_the_decisions_it_had(fragmented):
     for pattern in ("a", "b"):
         decide(fragmented, pattern, "resolve", "ann", "known", datetime(2026, 11, 20, tzinfo=UTC))
     maintain(fragmented, tell=lambda text: None)
-    assert decisions_version(fragmented) == 2
+    assert decisions_count(fragmented) == 2
 
 
 def test_bronze_is_left_where_silver_has_yet_to_read_it(fragmented):

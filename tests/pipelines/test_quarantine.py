@@ -118,6 +118,18 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
         call("release", event_id, "--lake", lake.root, "--why", "again")
 
 
+def test_what_was_released_before_its_fix_leaves_quarantine_when_a_usable_copy_comes(lake, tmp_path):
+    """As it does where the copy came first."""
+    assert "0 of 200 events released" in call(
+        *("release", "--where", "system = 'plusar'", "--lake", lake.root, "--by", "ann", "--why", "too early")
+    )
+    assert listed(lake) == WAITING
+    write(tmp_path / "landing" / "pulsar", "again.jsonl.gz", PULSAR[:50])
+    write(tmp_path / "landing" / "zaqar", "more.jsonl.gz", [b"{another half\n"])
+    steps.run(lake, str(tmp_path / "landing"), tell=quiet)
+    assert listed(lake) == WAITING | {("plusar", "unknown_system"): 150, ("zaqar", "not_json"): 2}
+
+
 @pytest.mark.soak
 def test_another_version_of_the_parsers_makes_silver_again(lake, small_lake, tmp_path, monkeypatch):
     """What was released stays so. Killed before gold was derived, this is still done."""

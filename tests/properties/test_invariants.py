@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from deadletter import steps, tables
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import DOCUMENT
+from deadletter.spark import session
 from tests.models.clock import SECOND, START, iso
-from tests.pipelines.comparing import GOLD, SILVER, assert_same_rows
+from tests.pipelines.comparing import GOLD, SILVER, assert_same_rows, assert_same_tables
 from tests.pipelines.conftest import quiet
 from tests.properties.arriving import (
     DAMAGED,
@@ -62,6 +63,20 @@ def disturbed_lake(spark, tmp_path_factory):
         steps.run(lake, str(landing), habits=DOCUMENT, tell=told.append)
         found.append(late_deaths(lake))
     return lake, found, told
+
+
+@pytest.mark.soak
+def test_the_same_tables_by_the_settings_of_a_large_batch(spark, tmp_path, quiet_lake):
+    """Compiled, planned again as it goes, in many partitions, and nothing held in memory."""
+    lake = Lake(spark, str(tmp_path / "lake"))
+    with pytest.MonkeyPatch.context() as patch:
+        for bound in ("TINY_LOAD", "TINY_BATCH", "SMALL_BATCH"):
+            patch.setattr(session, bound, -1)
+        patch.setitem(session.LARGE, "spark.sql.shuffle.partitions", "8")
+        steps.run(lake, str(quiet_lake[2]), habits=DOCUMENT, tell=quiet)
+        assert session.held_rows(spark) == 0
+    session.tune(spark, 0)
+    assert_same_tables(lake, quiet_lake[0], TABLES)
 
 
 def late_deaths(lake):

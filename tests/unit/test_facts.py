@@ -12,6 +12,8 @@ from deadletter.gold import rabbitmq
 from deadletter.gold.at_risk import dead_letter_queues
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.survival import outcomes
+from deadletter.silver import state
+from deadletter.silver.changes import queue_changes
 from tests.pipelines.broken_events import (
     AT_MS,
     DEAD_TOPIC,
@@ -55,6 +57,18 @@ def test_a_messages_day_is_told_by_all_of_its_events_or_by_none(parsed):
     again = origin(RECONSUMETIMES="1")
     retry = pulsar("receive", 7, topic=f"{TOPIC}-s-RETRY", properties=again)
     assert [row["created_at"] for row in parsed("pulsar", [retry]).messages.collect()] == [None]
+
+
+def test_a_queue_has_facts_until_the_last_event_that_tells_of_its_deaths(parsed):
+    """A repeated death may be dated by the event that told of the one before it."""
+    facts = parsed(
+        "rabbitmq", [at(600, firehose("deliver.dlq", headers={"x-death": death(time=int(START.timestamp()) + 1)}))]
+    )
+    batch = state.message_state(facts.messages), state.claims(facts.claims), facts.attempts, facts.policies
+    found = {row["queue"]: row["latest"] for row in queue_changes(*batch, 1).collect()}
+    assert {queue: found[queue].timestamp() - START.timestamp() for queue in ("orders", "dlq")} == dict.fromkeys(
+        ("orders", "dlq"), 600
+    )
 
 
 def test_a_death_is_not_later_than_the_event_that_tells_of_it(parsed):
@@ -205,6 +219,12 @@ KEY = '{<<"x-dead-letter-routing-key">>,longstr,<<"dlq">>}'
 SENDS = {"dead-letter-exchange": "dlx", "dead-letter-routing-key": "other"}
 APPLIED = {"quorum_queues": 2, "classic_queues": None, "all": 2}
 """The limit of a quorum queue by what a policy is for."""
+MIRRORED = policy_set(name="mirrored", priority=9, definition={"ha-mode": "all", "dead-letter-routing-key": "x"})
+MIRRORED_IN_TERMS = policy_set(name="mirrored", priority=9, definition=['{<<"ha-mode">>,longstr,<<"all">>}'])
+STREAM = {"name": "orders", "vhost": "broken", "type": "rabbit_stream_queue", "arguments": []}
+LAZY_BY_OPERATOR = policy_set(name="lazy", definition={"queue-mode": "lazy", "delivery-limit": 1})
+LAZY_BY_OPERATOR["routing_key"] = "operator.policy.set"
+MIRRORED_TTL = policy_set(name="mirrored", priority=-1, definition={"ha-mode": "all", "message-ttl": 5000})
 DECLARED = {kind: [queue_created(), policy_set(**{"apply-to": kind})] for kind in APPLIED} | {
     "object": [
         rabbit("queue.created", {"headers": AS_AN_OBJECT}, "event_exchange"),
@@ -218,10 +238,24 @@ DECLARED = {kind: [queue_created(), policy_set(**{"apply-to": kind})] for kind i
     "no exchange": [queue_created(KEY), policy_set(definition={"dead-letter-routing-key": "other"})],
     "both": [queue_created(EXCHANGE, KEY), policy_set(definition=SENDS)],
     "neither": [queue_created(), policy_set(definition=SENDS)],
+    # a policy with a setting that the queue's type does not know is none for it
+    "mirrored": [queue_created(), policy_set(definition={"delivery-limit": 4} | SENDS), MIRRORED],
+    "in erlang": [queue_created(), policy_set(definition={"delivery-limit": 4}), MIRRORED_IN_TERMS],
+    "stream": [
+        rabbit("queue.created", {"headers": STREAM}, "event_exchange"),
+        policy_set(definition={"delivery-limit": 4, "message-ttl": 5000}),
+    ],
+    "operator": [queue_created(), policy_set(definition={"delivery-limit": 4}), LAZY_BY_OPERATOR],
     # called as what holds for all queues is
     "star": [queue_created(KEY, name="*"), policy_set(pattern=".", definition=SENDS | {"delivery-limit": 2})],
 }
 """Events of a vhost, one after the other."""
+UNKNOWN_SETTINGS = {
+    "mirrored": (4, "other", None),
+    "in erlang": (4, None, None),
+    "stream": (None, None, None),
+    "operator": (4, None, None),
+}
 TARGETS = dict.fromkeys(("key in policy", "key in arguments", "both", "star"), "dlq") | {
     "no exchange": None,
     "neither": "other",
@@ -237,6 +271,22 @@ def policies(silver):
 
 def test_a_policy_may_be_for_one_type_of_queue(policies):
     assert {kind: policies[kind][-1]["max_deliveries"] for kind in APPLIED} == APPLIED
+
+
+def test_a_policy_holds_for_no_queue_that_does_not_know_all_of_its_settings(policies):
+    """What would be the next one holds there (``unsupported_policies`` in RabbitMQ's source)."""
+    names = ("max_deliveries", "dead_letter_queue", "default_ttl")
+    found = {story: tuple(policies[story][-1][name] for name in names) for story in UNKNOWN_SETTINGS}
+    assert found == UNKNOWN_SETTINGS
+
+
+def test_a_limit_makes_a_policy_none_for_classic_queues(silver):
+    """The mirrors' holds for want of a better one. By the proposal a classic queue knows of limits."""
+    limited = policy_set(definition={"delivery-limit": 4} | SENDS)
+    (row,) = silver("rabbitmq", [classic_queue("orders"), limited, MIRRORED_TTL, flag()]).policies.collect()
+    names = ("max_deliveries", "dead_letter_queue", "default_ttl", "ignored_limit")
+    told = [tuple(step[name] for name in names) for step in row["policies"]]
+    assert told == [(None,) * 4, (None, None, None, 4), (None, None, 5, 4), (4, "other", None, None)]
 
 
 def test_arguments_may_be_an_object_and_a_priority_in_quotes(policies):

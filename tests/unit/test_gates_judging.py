@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import functions as F
@@ -19,6 +20,7 @@ from deadletter.gates.rows import broken, reasons, split
 from deadletter.gates.suites import Rule, Suite, load_all
 from deadletter.lake import Lake
 from deadletter.silver.quarantine import refused
+from deadletter.steps import quality
 from deadletter.steps.quality import gated
 
 COLUMNS = {"event_id": "string", "limit": "bigint", "granted": "bigint"}
@@ -194,6 +196,18 @@ def test_a_run_tells_and_keeps_what_left_its_past(spark, tmp_path, monkeypatch):
     assert "20.00% of the rows fail, against 1.00%" in told
     (kept,) = lake.read(tables.QUALITY_METRICS).where(F.col("run_id") == gate.run_id).collect()
     assert (kept["rule_id"], kept["failing"]) == (GRANTED.id, 200) and kept["drift_p"] < ALPHA
+
+
+def test_what_stopped_a_run_is_told_even_if_it_cannot_be_kept(spark, tmp_path, monkeypatch):
+    """Somebody has to act on it: exit code 3, not that of a full disk."""
+    lake, told = Lake(spark, str(tmp_path)), []
+    lake.create_missing([tables.QUALITY_METRICS])
+    monkeypatch.setattr(suites, "load_all", lambda: {"silver.claim_attempts": suite(UNIQUE)})
+    monkeypatch.setattr(quality, "write_docs", MagicMock(side_effect=OSError(28, "No space left on device")))
+    twice = spark.range(2).selectExpr("'same' AS event_id")
+    with pytest.raises(GateError, match=r"silver.claim_attempts: .*event_id"), gated(lake, told.append) as gate:
+        gate.check(twice, tables.CLAIM_ATTEMPTS)
+    assert "warning: what the gates found was not kept: [Errno 28] No space left on device" in told
 
 
 def test_a_gate_notes_what_stopped_it(spark):

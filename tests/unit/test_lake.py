@@ -1,6 +1,7 @@
 """What the lake writes, and what it leaves alone."""
 
 import errno
+import time
 from datetime import UTC, datetime, timedelta
 from unittest.mock import MagicMock
 
@@ -10,6 +11,7 @@ from pyspark.errors import PySparkException
 from deadletter import tables
 from deadletter.errors import DeadletterError, SchemaError, UsageError
 from deadletter.lake import Lake
+from deadletter.lake.lake import PROCESS
 from deadletter.lake.statements import create_statement
 from deadletter.spark import session
 
@@ -214,6 +216,19 @@ def test_a_catalogs_tables_are_read_and_written_by_their_names(monkeypatch):
     stream, volume = df.writeStream.format.return_value.option, "/Volumes/dead/control/files"
     stream.assert_called_once_with("checkpointLocation", f"{volume}/_checkpoints/claim_attempts/landing")
     stream.return_value.trigger.return_value.toTable.assert_called_once_with(name)
+
+
+@pytest.mark.parametrize(
+    ("root", "kept"), [("catalog:dead", ["other"]), (None, [])], ids=["a catalog has no lock", "a folder has"]
+)
+def test_what_others_staged_goes_once_nobody_can_be_at_work_on_it(monkeypatch, tmp_path, root, kept):
+    stage, now = tmp_path / "_stage", int(time.time())
+    for name, began in {"other": now - 3600, "killed": now - 90000, "older": ""}.items():
+        (stage / f"{began}-{name}" / "frame").mkdir(parents=True)
+    (stage / PROCESS).mkdir()
+    monkeypatch.setattr(Lake, "_stage_folder", str(stage / PROCESS))
+    Lake(None, root or str(tmp_path)).clear_stage()
+    assert [folder.name.partition("-")[2] for folder in stage.iterdir()] == kept
 
 
 @pytest.fixture

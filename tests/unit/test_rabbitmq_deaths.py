@@ -89,9 +89,14 @@ def deleted(queue):
     return rabbit("queue.deleted", {"headers": {"name": queue, "vhost": TENANT}}, "event_exchange")
 
 
-def rejected(seconds):
+def rejected(seconds, how="reject", by="worker-1"):
     headers = {"vhost": TENANT, "properties": {"message_id": "r1"}, "error": "KeyError: amount"}
-    return at(seconds, rabbit("reject.orders", {"headers": headers}, "consumer", payload="the body"))
+    headers |= {"connection": by, "channel": 1}
+    return at(seconds, rabbit(f"{how}.orders", {"headers": headers}, "consumer", payload="the body"))
+
+
+def returned(seconds, by="worker-1"):
+    return rejected(seconds, "requeue", by)
 
 
 ONCE = entry("orders", 1)
@@ -544,12 +549,22 @@ TAKEN_BACK = [
     read(6, "orders", entry("retry", 6, "expired"), entry("orders", 1)),
 ]
 UNKNOWN_YET, DONE_LATER = story(*TAKEN_BACK), story(*TAKEN_BACK, acked(7 + AHEAD, "orders"))
+BACK_LATER = story(*TAKEN_BACK, returned(7 + AHEAD))
+BEFORE_BY_ANOTHERS_CLOCK = story(
+    *(TO_DLQ, read(1, "orders"), returned(1.2 + AHEAD, by="ahead")),
+    *(read(2, "orders"), rejected(2.1, by="right")),
+)
 
 
 def test_who_is_done_with_a_message_after_its_reject_had_it_back(died):
     """The delivery between seems to be before the reject, by another clock."""
     assert len(died(UNKNOWN_YET)) == 1
-    assert not died(DONE_LATER)
+    assert not died(DONE_LATER) and not died(BACK_LATER)
+    assert len(died(BEFORE_BY_ANOTHERS_CLOCK)) == 1
+
+
+def test_what_was_put_back_does_not_wait_for_its_next_try(at_risk):
+    assert [row["claim_count"] for row in at_risk(BACK_LATER)] == [1]
 
 
 TAPPED = [TO_DLQ, read(0, "orders"), read(3, "tap", ONCE), read(600, "dlq", ONCE), acked(601, "dlq")]

@@ -47,7 +47,7 @@ def test_two_runs_are_kept_and_compared(tmp_path, monkeypatch):
     assert names == ["deadletter", "deadletter", "/Users/ann/dead"]
     changes = {row["pattern_id"]: row["change"] for row in compared(old, new)}
     assert changes == {"a": 2, "b": -1}
-    with pytest.raises(UsageError, match="no run with patterns"):
+    with pytest.raises(UsageError, match="no run is kept"):
         patterns_of(folder, "0" * 32)
 
 
@@ -64,8 +64,9 @@ def test_what_mlflow_does_not_take_is_told(tmp_path, monkeypatch):
     (tmp_path / "broken.db").write_text("no database " * 1000)
     with pytest.raises(DeadletterError, match="the run is done, but MLflow at sqlite:.*did not keep it"):
         log_run(str(tmp_path), {}, {}, [], [])
-    with pytest.raises(UsageError, match="no run with patterns"):
+    with pytest.raises(DeadletterError, match="MLflow at sqlite:.* cannot be asked for runs") as told:
         patterns_of(str(tmp_path), "0" * 32)
+    assert told.value.exit_code == 1, "the id may be right"
 
 
 def test_what_a_plug_in_of_mlflow_lacks_is_told(tmp_path, monkeypatch):

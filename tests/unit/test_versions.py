@@ -18,9 +18,11 @@ PARSES = (
     "spark/sqltext.py",
     "rules/pulsar.py",
     "rules/rabbitmq.py",
+    "silver/changes.py",
+    "silver/days.py",
+    "silver/state.py",
 )
-JUDGES = ("rules/*.py", "gold/dead_letters.py", "gold/facts.py", "gold/removal.py", "gold/status.py", "gold/zaqar.py")
-JUDGES += ("gold/rabbitmq*.py", "gold/pulsar.py", "gold/discrepancies.py", "gold/difference.py", "spark/columns.py")
+JUDGES = ("rules/*.py", "gold/*.py", "patterns/*.py", "spark/columns.py")
 
 
 def says_nothing(node):
@@ -45,8 +47,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (8, "d6b26d16d7e9748a")),
-        (JUDGES, deadletter.RULES_VERSION, ("15", "624bf288b689e468")),
+        (PARSES, parsing.PARSER_VERSION, (9, "aea0b4b42acb7bf0")),
+        (JUDGES, deadletter.RULES_VERSION, ("16", "70070d3c307a1d2b")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -71,6 +71,7 @@ STORIES = {
     "delayed": [at(0, DELAYED), at(1000, claim()), at(5000, claim()), at(JUDGED, NONE_GIVEN)],
     "popped": [post(1), popped("z1", 3, None)],
     "shown": [claim(), at(90, popped("zc", 90, "k1"))],
+    "unseen": [grant(100, "k1"), at(150, RELEASED), grant(JUDGED - 8, "k2")],
     "within a second": [at(1, LIMITED), at(2, post(1)), grant(5, "k1"), at(5, RELEASED), at(6, NONE_GIVEN)],
     "taken again": [at(1, post(1)), grant(5, "k1"), at(6, RELEASED), grant(6, "k0")],
     "done in time": [*DEAD_AT_7, at(100, DELETED)],
@@ -108,6 +109,12 @@ def test_what_nobody_saw_posted_is_neither_delayed_nor_expired(dead):
     (died,) = dead.where("tenant = 'delayed'").collect()
     assert (died["claim_count"], died["posted_at"], died["expires_at"]) == (2, None, None)
     assert died["dead_lettered_at"] == START.replace(tzinfo=None) + timedelta(seconds=JUDGED)
+
+
+def test_what_nobody_saw_posted_lives_on_between_its_claims(facts, dead):
+    """However long ago it was released: its TTL may be a week."""
+    (row,) = message_status(facts, dead).where("tenant = 'unseen'").collect()
+    assert (row["status"], row["expires_at"]) == ("claimed", None)
 
 
 def test_what_was_purged_did_not_expire(facts, dead):

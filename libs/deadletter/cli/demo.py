@@ -34,7 +34,7 @@ def demo(out: str | None) -> None:
         summary = steps.run(lake, str(captures), tell=tell)
     tell("writing the report")
     page = write_report(lake, str(folder / "report"))
-    print_summary(summary)
+    print_summary(summary, lake.root)
     click.echo(
         f"\nReport: {page}\nLake:   {lake.root}\nLook at a table: deadletter show dead_letters --lake {lake.root}"
     )

@@ -34,8 +34,8 @@ except ImportError:  # PySpark is a client only
 DEBUG = "DEADLETTER_DEBUG"
 OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 SPARK_ENDED = (
-    "Spark ended: out of memory? set DEADLETTER_DRIVER_MEMORY (4g unless set), then start the command again: what was "
-    "written before is whole"
+    "Spark ended: out of memory? set DEADLETTER_DRIVER_MEMORY (4g unless set; on a cluster spark.executor.memory, too)"
+    ", then start the command again: what was written before is whole"
 )
 ADVICE = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "give this user access to it"),

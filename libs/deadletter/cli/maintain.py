@@ -15,8 +15,8 @@ from deadletter.steps.maintenance import SHORTEST_RETENTION, maintain
     type=click.IntRange(min=SHORTEST_RETENTION),
     default=SHORTEST_RETENTION,
     show_default=True,
-    help="How long replaced files stay, so that readers can finish and time travel works; those of events: 30 days at "
-    "least, so that a stopped silver can go on.",
+    help="How long replaced files stay, so that readers can finish and time travel works; those of events "
+    "and decisions: 30 days at least, so that a stopped silver can go on.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def maintain_command(lake_root: str, retain_hours: int, as_json: bool) -> None:

@@ -42,7 +42,9 @@ def patterns() -> None:
 @lake_option
 @click.option("--all", "everything", is_flag=True, help="Muted ones too.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
-@click.option("--run", "run_id", type=ID, metavar="ID", help="All that an old run saw, by its MLflow id.")
+@click.option(
+    "--run", "run_id", type=ID, metavar="ID", help="What an old run saw, its 1,000 largest patterns, by its MLflow id."
+)
 @click.option("--against", type=ID, metavar="ID", help="With --run: how that differs from another run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_(

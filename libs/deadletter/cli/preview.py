@@ -86,10 +86,10 @@ def print_limit(told: dict) -> None:
     """Print what a limit would have done."""
     say(f"\nWith a limit of {told['limit']} ({told['deliveries_allowed']} deliveries)", bold=True)
     lines = {
-        "false deaths (died, yet succeeded later in truth)": told["false_deaths"],
+        "false deaths (would have died, but a later delivery settled them)": told["false_deaths"],
         "deaths earlier": told["deaths_earlier"],
         "dead instead of expired or purged, never settled": told["deaths_of_lost"],
-        "claims saved by both": told["claims_saved"],
+        "claims saved by these two": told["claims_saved"],
         "deaths as before": told["deaths_unchanged"],
         "deaths put off": told["deaths_put_off"],
         "  of these saved in the end, estimated": saved_in_words(told),

@@ -70,11 +70,19 @@ def run(
     lake = open_lake(lake_root, quick=size <= SHORT_RUN, kafka=sources.is_kafka(landing))
     if masks:
         adopt_masks(lake, masks)
-    summary = steps.run(lake, landing, until, zaqar_store and STORES[zaqar_store], tell, fresh, found)
+    summary = steps.run(
+        lake,
+        landing,
+        as_of=until,
+        habits=zaqar_store and STORES[zaqar_store],
+        tell=tell,
+        fresh_after=fresh,
+        found=found,
+    )
     if as_json:
         click.echo(json_of(summary))
     else:
-        print_summary(summary)
+        print_summary(summary, lake.root)
     if track:
         parameters = {
             "landing": landing,
@@ -97,8 +105,8 @@ def _metrics(summary: steps.Summary, seconds: float) -> dict[str, float]:
     }
 
 
-def print_summary(summary: steps.Summary) -> None:
-    """Print what a run did as tables."""
+def print_summary(summary: steps.Summary, lake_root: str) -> None:
+    """Print what a run of the lake did as tables."""
     facts = {
         "as of": summary.as_of.isoformat() if summary.as_of else "no event yet",
         "events in": summary.events_in,
@@ -117,4 +125,4 @@ def print_summary(summary: steps.Summary) -> None:
     for warning in summary.warnings:
         say(f"warning: {warning}", err=True)
     if summary.events_quarantined:
-        click.echo("See them with: deadletter quarantine list --lake DIR", err=True)
+        click.echo(f"See them with: deadletter quarantine list --lake {lake_root}", err=True)

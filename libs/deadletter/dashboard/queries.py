@@ -14,7 +14,7 @@ from deadletter.lake import Lake
 from deadletter.report.queries import rows
 from deadletter.spark.parallel import together
 from deadletter.spark.session import on_databricks
-from deadletter.spark.sqltext import sql_list, sql_string
+from deadletter.spark.sqltext import sql_list, sql_name, sql_string
 
 MOST_ROWS = 5000
 """Rows of one widget's query that a page can bear."""
@@ -28,7 +28,7 @@ def query_sql(query: Query, source: str, conditions: Sequence[str] = ()) -> str:
     >>> print(query_sql(Query("q", "d", {"place": "`place`", "n": "SUM(`n`)"}, False), "d", ["`place` IN ('a')"]))
     SELECT `place` AS `place`, SUM(`n`) AS `n` FROM d WHERE (`place` IN ('a')) GROUP BY ALL
     """
-    wanted = ", ".join(f"{expression} AS `{name}`" for name, expression in query.fields.items())
+    wanted = ", ".join(f"{expression} AS {sql_name(name)}" for name, expression in query.fields.items())
     where = f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
     return f"SELECT {wanted} FROM {source}{where}{'' if query.raw else ' GROUP BY ALL'}"
 
@@ -106,8 +106,8 @@ class Data:
         whether there are more."""
         df = self.lake.spark.sql(query_sql(query, self.views[query.dataset], wanted))
         if not query.raw:
-            times = [F.desc(f"`{name}`") for name, kind in df.dtypes if kind == "timestamp"]
-            df = df.orderBy(*times, *[f"`{name}`" for name in df.columns])
+            times = [F.desc(sql_name(name)) for name, kind in df.dtypes if kind == "timestamp"]
+            df = df.orderBy(*times, *map(sql_name, df.columns))
         found = rows(df, MOST_ROWS + 1)
         shown = found[:MOST_ROWS]
         return shown if query.raw else sorted(shown, key=_nulls_first), len(found) > MOST_ROWS

@@ -15,7 +15,7 @@ from plotly.offline import get_plotlyjs
 from deadletter.dashboard.definition import Dashboard, load
 from deadletter.dashboard.page import render
 from deadletter.dashboard.queries import Data
-from deadletter.errors import DeadletterError
+from deadletter.errors import DeadletterError, first_line
 from deadletter.lake import Lake
 
 SCRIPT = "/plotly.js"
@@ -83,7 +83,8 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
             try:
                 told = render(data, page, asked, SCRIPT), "text/html"
             except Exception as error:
-                told = f"{type(error).__name__}: {error}"[:2000], "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR
+                said = f"{type(error).__name__}: {first_line(error)}"  # not Spark's whole plan
+                told = said, "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR
             self._answer(*told)
 
         def _answer(self, text: str, kind: str, status: HTTPStatus = HTTPStatus.OK, cache: bool = False) -> None:

@@ -9,6 +9,7 @@ from deadletter.gold.facts import SilverFacts, dated
 from deadletter.gold.status import of_claims, with_purge
 from deadletter.rules.limits import limit_counts
 from deadletter.rules.policy import emptied_after, is_purge, last_sign, policy_at
+from deadletter.rules.rabbitmq_deaths import of_one_kind
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -106,8 +107,7 @@ def _which(death: Column) -> Column:
 
 def _comes_before(death: Column, other: Column) -> Column:
     """Whether RabbitMQ counts it before another one of its kind."""
-    alike = (death["reason"] == other["reason"]) & (death["first"] == other["first"])
-    return alike & (death["count"] < other["count"])
+    return of_one_kind(death, other) & (death["count"] < other["count"])
 
 
 def _teller(death: Column) -> Column:

@@ -21,7 +21,8 @@ from deadletter.rules import zaqar as rules
 from deadletter.rules.limits import limit_counts, most_deliveries
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
-from deadletter.rules.rabbitmq_counter import counter, counting_classic, since_return
+from deadletter.rules.rabbitmq_counter import counter, counting_classic
+from deadletter.rules.rabbitmq_deaths import since_return
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE, QUEUE_KEY

@@ -103,7 +103,8 @@ def all_deaths(
         deaths, constants = brokers[system]
         dead = stage(_complete(deaths(), system, **constants))
         removable = system != "zaqar" and facts.has_acknowledgements
-        return stage(with_removal(dead, facts.state)) if removable else dead
+        subscribed = facts.policy_steps() if system == "pulsar" else None
+        return stage(with_removal(dead, facts.state, subscribed)) if removable else dead
 
     each = together(partial(of_broker, system) for system in brokers if system in (systems or brokers))
     dead = reduce(DataFrame.unionByName, each)

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold import rabbitmq_counter
+from deadletter.gold import rabbitmq_discrepancies
 from deadletter.gold.difference import difference, of_queue
 from deadletter.gold.facts import SilverFacts
 from deadletter.gold.status import claim_span, of_claims, with_resets
@@ -43,11 +43,11 @@ def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -
     )
     state, kinds = with_resets(state, several, habits), _kinds(habits)
     if facts.counts_in_classic_queues:
-        state = rabbitmq_counter.with_counts(state)
-        kinds += [rabbitmq_counter.should_have_been_moved(), rabbitmq_counter.lost_counter()]
+        state = rabbitmq_discrepancies.with_counts(state)
+        kinds += [rabbitmq_discrepancies.should_have_been_moved(), rabbitmq_discrepancies.lost_counter()]
     found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*kinds))).alias("found"))
     rows = found.select(*MESSAGE_KEY, "found.*")
-    rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_counter.delivery_limit_ignored(facts))
+    rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_discrepancies.delivery_limit_ignored(facts))
     return rows.select(*tables.DISCREPANCIES.column_names)
 
 

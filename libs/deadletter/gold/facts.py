@@ -11,10 +11,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.rules.policy import histories, is_purge
-from deadletter.rules.rabbitmq_counter import counting_classic, of_one_kind, since_return
+from deadletter.rules.rabbitmq_counter import counting_classic
+from deadletter.rules.rabbitmq_deaths import of_one_kind, since_return
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage
-from deadletter.tables import MESSAGE
+from deadletter.tables import MESSAGE, QUEUE_KEY
 
 FRAMES = ("state", "claims", "attempts", "policies")
 
@@ -48,6 +49,10 @@ class SilverFacts:
         topics = self.posts().where("system = 'pulsar'").select(*MESSAGE, F.col("posted").alias("post"))
         subscribed = messages.where("system = 'pulsar'").join(topics, list(MESSAGE), "left")
         return messages.where("system != 'pulsar'").withColumn("post", F.col("posted")).unionByName(subscribed)
+
+    def policy_steps(self) -> DataFrame:
+        """The steps of the ``policies``, one a row, with their queue's key."""
+        return self.policies.select(*QUEUE_KEY, F.inline("policies"))
 
     @cached_property
     def counts_in_classic_queues(self) -> bool:

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq import SENDS
-from deadletter.rules.rabbitmq_counter import count_at, counter_steps, first_told, is_same, returned_from, since_return
+from deadletter.rules.rabbitmq_counter import count_at, counter_steps
+from deadletter.rules.rabbitmq_deaths import first_told, is_same, returned_from, since_return
 from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
@@ -58,15 +59,22 @@ def _with_told(state: DataFrame) -> DataFrame:
     """Add ``told``, the death that the broker or a consumer tells. A column of its own: what is used several times
     would else be computed as often."""
     state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
-    both = F.col("settled").isNotNull() & (F.size("failures") > 0)
-    held = F.when(both, F.filter("deaths", lambda death: ~_taken_back(death))).otherwise(F.col("deaths"))
+    told = F.size("failures") > 0
+    held = F.when(told, F.filter("deaths", lambda death: ~_taken_back(death))).otherwise(F.col("deaths"))
     return state.withColumn("told", latest_death(held, F.col("deliveries"), F.col("deaths")))
 
 
 def _taken_back(death: Column) -> Column:
-    """Whether a consumer acknowledged the message after it had rejected it: it had come back. Both times are of the
-    consumer's clock, which can be ahead of the collector's that the delivery between is dated by."""
-    return _is_reject(death) & (F.col("settled.time") > death["time"])
+    """Whether somebody acknowledged the message after a consumer had rejected it, or this consumer put it back into its
+    queue: it had come back. Both times are of consumers' clocks, which can be ahead of the collector's that the
+    delivery between is dated by; and a requeue by another one may have been before."""
+    rejects = F.col("deaths")["event_id"]
+    its_own = F.get(F.filter("failures", lambda f: f["event_id"] == death["event_id"]), 0)["consumer"]
+    requeued = F.exists(
+        "failures",
+        lambda f: (f["time"] > death["time"]) & (f["consumer"] == its_own) & ~F.array_contains(rejects, f["event_id"]),
+    )
+    return _is_reject(death) & (F.coalesce(F.col("settled.time") > death["time"], F.lit(False)) | requeued)
 
 
 def _is_reject(death: Column) -> Column:
@@ -82,7 +90,7 @@ def waits_for_its_next_try() -> Column:
     def waits(death: Column) -> Column:
         # a consumer's clock may be ahead of the collector's, by which it was delivered since
         back = F.exists("deliveries", lambda delivery: returned_from(delivery, death, F.col("deaths")))
-        return _is_reject(death) & (death["time"] >= last) & ~back
+        return _is_reject(death) & (death["time"] >= last) & ~back & ~_taken_back(death)
 
     return (F.col("system") == "rabbitmq") & F.coalesce(F.exists("deaths", waits), F.lit(False))
 

@@ -15,18 +15,21 @@ def by_dead_letter_queue(dead: DataFrame) -> DataFrame:
     return dead.where("dead_letter_queue IS NOT NULL").withColumns(there)
 
 
-def with_removal(dead: DataFrame, state: DataFrame) -> DataFrame:
+def with_removal(dead: DataFrame, state: DataFrame, policies: DataFrame | None) -> DataFrame:
     """``dead``, rows of ``gold.dead_letters`` of RabbitMQ and Pulsar, with ``removed_at`` by :func:`removals`."""
-    return dead.drop("removed_at").join(removals(dead, state), list(MESSAGE_KEY), "left").select(*dead.columns)
+    removed = removals(dead, state, policies)
+    return dead.drop("removed_at").join(removed, list(MESSAGE_KEY), "left").select(*dead.columns)
 
 
-def removals(dead: DataFrame, state: DataFrame) -> DataFrame:
+def removals(dead: DataFrame, state: DataFrame, policies: DataFrame | None) -> DataFrame:
     """The key of each RabbitMQ and Pulsar dead letter that was acknowledged where it lies, and ``removed_at``, when.
 
-    ``dead`` has the columns of ``gold.dead_letters``, ``state`` the rows of ``silver.message_state`` in the queues
-    where they lie. A Pulsar topic keeps a message until all its subscriptions acknowledged it: those count that were
-    seen there before the letter came, and those that had to do with it. Of several acknowledgements in a RabbitMQ queue
-    the first is known, and one from before the death is of an earlier one.
+    ``dead`` has the columns of ``gold.dead_letters``; ``state`` and ``policies`` the rows of ``silver.message_state``
+    and ``silver.queue_policies`` of the queues where they lie, the latter needed where any is Pulsar's. A Pulsar topic
+    keeps a message until all its subscriptions acknowledged it: those count that were there before the letter came, and
+    those that had to do with it. Of several acknowledgements in a RabbitMQ queue the first is known, and one from
+    before the death is of an earlier one. A Pulsar letter's id is of no other: what seems to be before its death, by
+    the clock of the client that sent it, is as late.
     """
     others = dead.where("system != 'zaqar'").withColumn("origin", F.struct(*MESSAGE_KEY))
     its_id = F.coalesce("dead_letter_message_id", "message_id").alias("message_id")
@@ -35,9 +38,15 @@ def removals(dead: DataFrame, state: DataFrame) -> DataFrame:
     there = state.where(
         "seen IS NOT NULL AND (system = 'rabbitmq' OR (system = 'pulsar' AND subscription != ''))"
     ).select(*MESSAGE, "subscription", F.col("settled.time").alias("acknowledged"), "seen")
-    acknowledged = F.when(F.col("acknowledged") >= F.col("dead_lettered_at"), F.col("acknowledged"))
+    died = F.col("dead_lettered_at")
+    no_earlier = F.when(F.col("acknowledged").isNotNull(), F.greatest("acknowledged", died))
+    acknowledged = F.when((F.col("system") == "pulsar") | (F.col("acknowledged") >= died), no_earlier)
     told = letters.join(there, list(MESSAGE)).select("origin", "subscription", acknowledged.alias("acknowledged"))
-    both = told.unionByName(_awaited(letters, there), allowMissingColumns=True)
+    signs = there.select(*QUEUE, "subscription", "seen")
+    if policies is not None:
+        subscribed = policies.where("system = 'pulsar' AND kind = 'subscribed'")
+        signs = signs.unionByName(subscribed.select(*QUEUE, "subscription", F.col("valid_from").alias("seen")))
+    both = told.unionByName(_awaited(letters, signs), allowMissingColumns=True)
     each = both.groupBy("origin", "subscription").agg(F.max("acknowledged").alias("acknowledged"))
     found = each.groupBy("origin").agg(
         F.max("acknowledged").alias("removed_at"), F.bool_and(F.col("acknowledged").isNotNull()).alias("by_all")
@@ -45,8 +54,8 @@ def removals(dead: DataFrame, state: DataFrame) -> DataFrame:
     return found.where("by_all").select("origin.*", "removed_at")
 
 
-def _awaited(letters: DataFrame, there: DataFrame) -> DataFrame:
-    """Each of the ``letters`` with each ``subscription`` that was seen in its queue before it came."""
-    known = there.join(letters.select(*QUEUE).distinct(), list(QUEUE), "left_semi").groupBy(*QUEUE, "subscription")
+def _awaited(letters: DataFrame, signs: DataFrame) -> DataFrame:
+    """Each of the ``letters`` with each ``subscription`` that was in its queue before it came, by its first sign."""
+    known = signs.join(letters.select(*QUEUE).distinct(), list(QUEUE), "left_semi").groupBy(*QUEUE, "subscription")
     since = known.agg(F.min("seen").alias("since"))
     return letters.join(since, list(QUEUE)).where("since <= dead_lettered_at").select("origin", "subscription")

@@ -167,7 +167,8 @@ def lifetime(habits: Habits) -> Column:
     message vanishes ``ttl`` after its post, or after the last renewal or release.
     """
     posted = F.unix_micros("posted.time")
-    ttl = rules.effective_ttl(F.col("posted.ttl"), F.col("policy")) * SECOND
+    # nobody knows the life of what was posted before the first event
+    ttl = F.when(F.col("posted").isNotNull(), rules.effective_ttl(F.col("posted.ttl"), F.col("policy")) * SECOND)
     start = _record(ttl, _whole(posted) + ttl, posted + ttl, F.lit(0))
 
     def after(record: Column, step: Column) -> Column:

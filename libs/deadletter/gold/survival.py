@@ -13,7 +13,7 @@ OUTCOMES = ("settled", "dead_lettered", "unknown")
 
 
 def outcome(died: Column) -> Column:
-    """How the history of a row of ``silver.message_state`` ends, one of :data:`OUTCOMES`; null of ``died`` is no."""
+    """How the history of a row of ``silver.message_state`` ends, one of :data:`OUTCOMES`; a null ``died`` is no."""
     return F.when(died, "dead_lettered").when(F.col("settled").isNotNull(), "settled").otherwise("unknown")
 
 

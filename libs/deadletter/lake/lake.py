@@ -26,7 +26,7 @@ from deadletter.lake.statements import LONGEST_WAIT, create_statement, merge_sta
 from deadletter.spark.frames import frame_of
 from deadletter.spark.parallel import together
 from deadletter.spark.session import held_rows, tune
-from deadletter.spark.sqltext import sql_string
+from deadletter.spark.sqltext import sql_name, sql_string
 from deadletter.spark.staging import Rows, held
 from deadletter.tables import ALL_TABLES, BY_NAME, QUEUE_EVENTS, Table, conform
 
@@ -34,8 +34,9 @@ CATALOG_PREFIX = "catalog:"
 WILDCARDS = "[]{}*?\\"
 NO_FOLDER = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/|~|catalog:|$")
 """How what is no path begins: a URI, a home folder that no shell has put in, a catalog without its name."""
-PROCESS = uuid.uuid4().hex
-"""This process, among those that stage frames in a lake."""
+PROCESS = f"{int(time.time())}-{uuid.uuid4().hex}"
+"""This process, among those that stage frames in a lake, with the second in which it began: a folder in an object store
+has no time of its own."""
 STAGED_FOR = 86400
 """Seconds after which frames staged in a catalog are what a killed run left."""
 STAGED_AS = {
@@ -86,15 +87,12 @@ class Lake:
     def identifier(self, table: Table) -> str:
         """The table's name as SQL takes it."""
         place = self._place(table)
-        if self.catalog:
-            return place
-        escaped = place.replace("`", "``")
-        return f"delta.`{escaped}`"
+        return place if self.catalog else f"delta.{sql_name(place)}"
 
     def _place(self, table: Table) -> str:
         """Where the table is, as readers and writers take it: its full name, or its folder."""
         name = (table.layer, table.name)
-        return ".".join((f"`{self.catalog}`", *name)) if self.catalog else "/".join((self.folder, *name))
+        return ".".join((sql_name(self.catalog), *name)) if self.catalog else "/".join((self.folder, *name))
 
     def tune(self, new_bytes: int = 0) -> None:
         """Set the session up for a batch of so many bytes, or for a question, see
@@ -299,10 +297,8 @@ class Lake:
         """Remove what :meth:`stage` wrote, also what a killed run left: a catalog has no lock, so there another
         process's frames stay for a day."""
         for folder in Path(self._stage_folder).parent.glob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                old = time.time() - folder.stat().st_mtime > STAGED_FOR
-                if not self.catalog or folder.name == PROCESS or old:
-                    shutil.rmtree(folder, ignore_errors=True)
+            if not self.catalog or folder.name == PROCESS or time.time() - _began(folder.name) > STAGED_FOR:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def stage_all(self, frames: Mapping[Table, Callable[[], DataFrame]]) -> dict[Table, DataFrame]:
         """What the functions make, each computed once, in the same order. Spark looks at a frame while it is made,
@@ -378,6 +374,12 @@ class Lake:
         if isinstance(error, PySparkException) or isinstance(error.__cause__, PySparkException):
             with contextlib.suppress(PySparkException):  # the first error says as much
                 self.check_tables()
+
+
+def _began(process: str) -> int:
+    """The second in which a :data:`PROCESS` began; 0 for what no process of this version left."""
+    second = process.partition("-")[0]
+    return int(second) if second.isdecimal() else 0
 
 
 def _actions(commit: Path) -> list[dict]:

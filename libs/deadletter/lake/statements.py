@@ -19,7 +19,7 @@ def create_statement(identifier: str, table: Table) -> str:
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING DELTA{partitions}\n"
         f"COMMENT {sql_string(table.comment)}\n"
-        f"TBLPROPERTIES ({', '.join(f'{k!r} = {v!r}' for k, v in _properties(table).items())})"
+        f"TBLPROPERTIES ({', '.join(f'{sql_string(k)} = {sql_string(v)}' for k, v in _properties(table).items())})"
     )
 
 

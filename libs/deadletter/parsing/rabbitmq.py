@@ -285,6 +285,15 @@ def setting(name: str) -> str:
     return _told(name, "head.definition")
 
 
+def settings() -> str:
+    """SQL for the names of all that a policy's ``definition`` sets, each of which a queue has to know."""
+    term = r"regexp_extract(a, '^\\{<<\"([^\"]*)\">>,', 1)"
+    return (
+        "CASE WHEN startswith(head.definition, '{') THEN json_object_keys(head.definition)"
+        f" ELSE transform(from_json(head.definition, 'array<string>'), a -> {term}) END"
+    )
+
+
 def _told(name: str, told: str) -> str:
     r"""SQL for the value of a name, as text: of a table of names and values, as the management API writes it, or of a
     list of Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``, as the broker's events have it.
@@ -352,7 +361,7 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
                 "to_json(named_struct('name', head.name, 'pattern', head.pattern, 'priority', "
                 "try_cast(head.priority AS bigint), "
                 "'apply-to', head.`apply-to`, 'definition', head.definition, "
-                f"'queue-mode', {setting('queue-mode')}, {_sends(exchange, target)}))"
+                f"'queue-mode', {setting('queue-mode')}, 'settings', {settings()}, {_sends(exchange, target)}))"
             ),
         },
     )

@@ -57,7 +57,7 @@ MONGODB = Habits(
 STORES = {habits.name: habits for habits in (REDIS, MONGODB, DOCUMENT)}
 
 
-def seconds(time: int) -> int:
+def whole_second(time: int) -> int:
     """The whole second of a time, in microseconds."""
     return time - time % SECOND
 
@@ -70,17 +70,17 @@ def claim_events(claim: dict, habits: Habits) -> Iterator[tuple[int, str, dict]]
     """
     claimed = claim["claimed"]
     yield claimed["time"], "take", claimed
-    end = seconds(claimed["time"]) + claimed["ttl"] * SECOND
+    end = whole_second(claimed["time"]) + claimed["ttl"] * SECOND
     released = claim["released"]
     steps = [(renewal["time"], "renew", renewal) for renewal in claim["renewals"] or []]
     steps += [(released["time"], "release", released)] if released else []
     for time, kind, step in sorted(steps, key=lambda s: s[:2]):
-        if end <= seconds(time) and not (kind == "release" and habits.counts_anew):
+        if end <= whole_second(time) and not (kind == "release" and habits.counts_anew):
             continue
         yield time, kind, step
         if kind == "release":
             return
-        end = seconds(time) + step["ttl"] * SECOND
+        end = whole_second(time) + step["ttl"] * SECOND
 
 
 @dataclass
@@ -103,7 +103,7 @@ class StoredMessage:
     vanishes: int = field(init=False)
 
     def __post_init__(self):
-        self.expires = NEVER if self.ttl is None else seconds(self.posted) + self.ttl * SECOND
+        self.expires = NEVER if self.ttl is None else whole_second(self.posted) + self.ttl * SECOND
         self.vanishes = NEVER if self.ttl is None else self.posted + self.ttl * SECOND
 
     def lives(self, time: int) -> bool:
@@ -112,16 +112,16 @@ class StoredMessage:
 
     def is_free(self, time: int) -> bool:
         """Whether no running claim holds it and its delay is over."""
-        return self.held_until <= seconds(time)
+        return self.held_until <= whole_second(time)
 
     def is_claimed(self, time: int) -> bool:
         """Whether a running claim holds it."""
-        return self.claim_id is not None and seconds(time) < self.claim_end
+        return self.claim_id is not None and whole_second(time) < self.claim_end
 
     @property
     def held_until(self) -> int:
         """When its claim and its delay are over, unless something is done to it before."""
-        delayed_until = seconds(self.posted) + self.delay * SECOND
+        delayed_until = whole_second(self.posted) + self.delay * SECOND
         return delayed_until if self.claim_id is None else max(delayed_until, self.claim_end)
 
     def apply(self, time: int, started: int, claim_id: str | None, kind: str, step: dict) -> None:
@@ -131,7 +131,7 @@ class StoredMessage:
         if kind == "release":
             self._release(time, claim_id, counted_from)
             return
-        self.claim_id, self.claim_end = claim_id, seconds(time) + step["ttl"] * SECOND
+        self.claim_id, self.claim_end = claim_id, whole_second(time) + step["ttl"] * SECOND
         saved_at_end = kind == "renew" and self.habits.renewal_saves_at_its_end
         outlived = self.expires < self.claim_end or (saved_at_end and self.expires == self.claim_end)
         if outlived:  # a claim keeps its messages alive until its grace is over
@@ -143,7 +143,7 @@ class StoredMessage:
 
     def _release(self, time: int, claim_id: str | None, counted_from: int) -> None:
         if self.habits.lifetime_restarts or self.claim_id == claim_id:
-            self.claim_id, self.claim_end = None, seconds(time)
+            self.claim_id, self.claim_end = None, whole_second(time)
             self.count_anew(counted_from)
         self._restart(time)
 
@@ -162,7 +162,7 @@ class StoredMessage:
             return
         self.ttl = dead_letter_ttl
         if self.habits.dead_letter_ttl_counts:
-            self.expires = seconds(time) + dead_letter_ttl * SECOND
+            self.expires = whole_second(time) + dead_letter_ttl * SECOND
 
     @property
     def gone_at(self) -> int:

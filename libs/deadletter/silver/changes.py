@@ -56,7 +56,8 @@ def _told(frame: DataFrame, times: Column, day: str = NO_DAY) -> DataFrame:
 
 def _times_of_message() -> Column:
     seen = F.array("seen", "posted.time", "settled.time")
-    return F.concat(seen, _times("deliveries"), _times("failures"), _times("deaths"))
+    # a repeated death can be dated by the event that told of the one before it, see gold.facts.dated
+    return F.concat(seen, _times("deliveries"), _times("failures"), _times("deaths"), F.col("deaths.told"))
 
 
 def _times(facts: str) -> Column:

@@ -102,6 +102,15 @@ def by_reason(events: DataFrame) -> DataFrame:
     )
 
 
+def excused(events: DataFrame, freed: DataFrame, waiting: DataFrame) -> DataFrame:
+    """The ``event_id`` of events in quarantine that people released in vain, and that came as a usable copy now.
+
+    ``events`` are parsed, ``freed`` is what was :func:`released`, ``waiting`` quarantine as it is.
+    """
+    usable = events.where("size(reasons) = 0").select("event_id").distinct()
+    return usable.join(freed, "event_id", "left_semi").join(waiting, "event_id", "left_semi")
+
+
 def best_copies(events: DataFrame, freed: DataFrame, still: DataFrame | None = None) -> DataFrame:
     """Parsed events without the refused copies of those :func:`released` that also came as a usable copy.
 

@@ -24,7 +24,7 @@ from deadletter.snapshot import WRITING, dead_letter_links
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
-from deadletter.triage import decisions_version
+from deadletter.triage import decisions_count
 
 STALE = -1
 """A source version no table has: what gold was derived from no longer is what silver holds."""
@@ -51,7 +51,7 @@ def signs(lake: Lake, before: Progress | None, as_of: datetime) -> Signs:
     """Look at the tables that tell what is due, all at once."""
     if before is None or before.source_version == STALE or before.as_of is None:
         before = None
-    reads = [partial(decisions_version, lake), partial(_changes, lake, before, as_of)]
+    reads = [partial(decisions_count, lake), partial(_changes, lake, before, as_of)]
     if before is not None:
         turned = lake.read(tables.QUEUE_OUTLOOK).where(F.col("next_change") <= F.lit(as_of))
         reads += [partial(_queues, turned), partial(dead_letter_links, lake)]
@@ -142,7 +142,8 @@ def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Q
     dead = held_if_few(lake.read(tables.DEAD_LETTERS).where(Scope(read).receives).select(*_OF_LETTER))
     settled = F.when(F.col("settled.time") <= F.lit(as_of), F.col("settled"))
     state = lake.read(tables.MESSAGE_STATE).where(of_queues(read)).where(F.col("seen") <= F.lit(as_of))
-    removed = removals(dead, held_if_few(state.withColumn("settled", settled)))
+    policies = lake.read(tables.QUEUE_POLICIES).where(of_queues(read)).where(F.col("valid_from") <= F.lit(as_of))
+    removed = removals(dead, held_if_few(state.withColumn("settled", settled)), policies)
     both = dead.join(removed.withColumnRenamed("removed_at", "now"), list(tables.MESSAGE_KEY), "left")
     return _queues(both.where("NOT (removed_at <=> now)"))
 

@@ -179,9 +179,11 @@ def _derive_all_due(run: Derivation, gate: Gate, tell: Tell) -> None:
             return _derive(run, gate, tell)
         except KeptTooLittle as reason:
             tell(f"gold: {reason}")
+            run.lake.clear_stage()  # all of it is staged once more
             run = replace(run, kept=Kept(run.scope))
         except ReachesFurther as reason:
             tell(f"gold: {reason}")
+            run.lake.clear_stage()
             run = run.wider(reason.queues)
 
 

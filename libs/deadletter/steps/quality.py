@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from deadletter import tables
-from deadletter.errors import GateError
+from deadletter.errors import GateError, first_line
 from deadletter.gates.docs import write_docs
 from deadletter.gates.gate import Gate
 from deadletter.gates.history import past
@@ -25,8 +25,8 @@ def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
     """Hold the lake for one run, and give the gate that judges it.
 
     At the end, also where the gate stopped the run, what it found is kept and shown; where anything fails, its warnings
-    are told, as nobody else gets them then. Raises before anything is read where a suite has a mistake, or where
-    another run is at work.
+    are told, as nobody else gets them then. What stopped the run is told even if it cannot be kept. Raises before
+    anything is read where a suite has a mistake, or where another run is at work.
     """
     load_all()
     judged_at = datetime.now(UTC)
@@ -38,7 +38,10 @@ def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
             try:
                 yield gate
             except GateError:
-                _keep(lake, gate, tell)
+                try:
+                    _keep(lake, gate, tell)
+                except Exception as error:  # the gate's own word is what somebody has to act on
+                    tell(f"warning: what the gates found was not kept: {first_line(error)}")
                 raise
             _keep(lake, gate, tell)
         except Exception:

@@ -21,6 +21,7 @@ TOLERANCE = timedelta(minutes=5)
 def run(
     lake: Lake,
     landing: str,
+    *,
     as_of: datetime | None = None,
     habits: Habits | None = None,
     tell: Tell = print,
@@ -45,6 +46,7 @@ def run(
                 chosen_habits(lake, lake.progress.all(), habits)
             summary.warnings += bronze.ingest(lake, found, tell)
             silver.merge(lake, gate, summary, tell)
+            lake.clear_stage()  # gold reads tables
             summary.warnings += ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)
             summary.as_of = as_of or summary.as_of
             gold.derive(lake, gate, as_of, habits, tell)

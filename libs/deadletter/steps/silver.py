@@ -22,7 +22,7 @@ from deadletter.queues import MOST_QUEUES, of_queues
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
-from deadletter.silver.quarantine import best_copies, quarantine, refused, released, united
+from deadletter.silver.quarantine import best_copies, excused, quarantine, refused, released, united
 from deadletter.silver.reconcile import balance, source_events
 from deadletter.spark.parallel import together
 from deadletter.steps.due import STALE
@@ -89,7 +89,7 @@ def merge_events(
 
     ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`. Without it, what is
     refused is merged into quarantine. ``anew``: the events are all that ever came, and silver is to hold nothing else.
-    A usable copy of an event that people released excuses its other copies, also those that come later.
+    A usable copy of an event that people released excuses its other copies, whether they came before or come later.
     """
     systems = [row["system"] for row in events.select("system").distinct().collect()]
     # of a folder that names no broker there is nothing but what is refused
@@ -101,14 +101,30 @@ def merge_events(
     refusals = [_refused(bad, tables.QUEUE_EVENTS, events, events)] if some_bad else []
     decisions = lake.read(tables.QUARANTINE_DECISIONS)
     if not decisions.isEmpty():
+        freed = released(decisions)
         still = None if settle or anew else lake.read(tables.QUARANTINE)
-        facts = replace(facts, events=best_copies(facts.events, released(decisions), still))
+        facts = replace(facts, events=best_copies(facts.events, freed, still))
+        if still is not None:
+            settle = _settle_excused(lake, excused(facts.events, freed, still))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
     settled = partial(settle, latest=latest) if settle else None
     summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled, anew)
     return latest
+
+
+def _settle_excused(lake: Lake, found: DataFrame) -> Settle | None:
+    """Takes the :func:`excused` out of quarantine once their facts are merged; ``None`` where there are none."""
+    ids = lake.stage_few(found)
+    if ids.isEmpty():
+        return None
+
+    def settle(refused: DataFrame, latest: datetime | None) -> None:
+        lake.merge(refused, tables.QUARANTINE)
+        lake.revise(refused.join(ids, "event_id", "left_semi"), tables.QUARANTINE, ids)
+
+    return settle
 
 
 def _count(events: DataFrame, summary: Summary) -> datetime | None:

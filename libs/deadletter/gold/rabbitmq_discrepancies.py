@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from deadletter.gold.difference import difference, of_queue
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules.policy import policy_at
-from deadletter.rules.rabbitmq_counter import count_at, counter_steps, counting_classic, since_return
+from deadletter.rules.rabbitmq_counter import count_at, counter_steps, counting_classic
+from deadletter.rules.rabbitmq_deaths import since_return
 
 
 def with_counts(state: DataFrame) -> DataFrame:
@@ -58,7 +59,7 @@ def lost_counter() -> Column:
 
 
 def delivery_limit_ignored(facts: SilverFacts) -> DataFrame:
-    """RabbitMQ queues with a delivery limit that does not count: classic without the feature flag, or lazy."""
+    """RabbitMQ queues with a delivery limit that does not count: classic without the feature flag, lazy, a stream."""
     ignored = F.filter("policies", lambda p: p["ignored_limit"].isNotNull())
     queues = facts.policies.where("system = 'rabbitmq'").withColumn("step", F.get(ignored, 0))
     says = F.concat_ws(" ", "step.queue_type", F.lit("queue, limit"), "step.ignored_limit")
