@@ -23,7 +23,7 @@ from deadletter.times import from_micros
 
 LIMIT, TIMES = 2, 4
 BEGIN, CHANGE = 1_792_000_000, 1_794_000_000
-ATTRIBUTES = {"name": "limit", "pattern": "^q", "priority": 0, "apply-to": "queues"}
+ATTRIBUTES = {"name": "limit", "pattern": "^q", "priority": 0, "apply-to": "queues", "settings": ["delivery-limit"]}
 
 
 def at(seconds):
