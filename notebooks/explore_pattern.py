@@ -9,7 +9,7 @@
 # COMMAND ----------
 
 from deadletter.notebook import open_lake, views, widget
-from deadletter.report import charts
+from deadletter.pages import charts
 
 lake = open_lake(widget("lake", "", "Lake"))
 pattern = widget("pattern", "", "Pattern")

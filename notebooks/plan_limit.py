@@ -11,7 +11,7 @@
 # COMMAND ----------
 
 from deadletter.notebook import number_widget, open_lake, views, widget
-from deadletter.report import charts
+from deadletter.pages import charts
 from deadletter.report.queries import first_deliveries
 
 lake = open_lake(widget("lake", "", "Lake"))

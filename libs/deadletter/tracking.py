@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import DeadletterError, UsageError, first_line
 from deadletter.lake import Lake
-from deadletter.report.charts import survival
+from deadletter.pages.charts import survival
 from deadletter.spark.session import on_databricks
 
 if TYPE_CHECKING:
@@ -168,7 +168,8 @@ def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
 
 def track(lake: Lake, parameters: Mapping[str, object], metrics: Mapping[str, float]) -> str:
     """Keep a run of the lake as it is now; returns the run's id. Errors as of :func:`log_run`."""
-    from deadletter.report.queries import MOST_ROWS, first_deliveries, place
+    from deadletter.pages.rows import MOST_ROWS, place
+    from deadletter.report.queries import first_deliveries
 
     patterns = lake.read(tables.POISON_PATTERNS).orderBy(F.desc("dead_letters"), "pattern_id").limit(MOST_PATTERNS)
     curve = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place())

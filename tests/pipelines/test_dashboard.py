@@ -20,7 +20,7 @@ from deadletter.dashboard.queries import Data
 from deadletter.dashboard.server import bundled, server, write
 from deadletter.errors import DeadletterError
 from deadletter.notebook import views
-from deadletter.report.page import NOTHING
+from deadletter.pages.html import NOTHING
 
 PAGES = ["dead-letters", "queues"]
 

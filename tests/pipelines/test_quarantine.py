@@ -118,6 +118,7 @@ def test_everything_released_after_its_fix(lake, small_lake, tmp_path):
         call("release", event_id, "--lake", lake.root, "--why", "again")
 
 
+@pytest.mark.soak
 def test_what_was_released_before_its_fix_leaves_quarantine_when_a_usable_copy_comes(lake, tmp_path):
     """As it does where the copy came first."""
     assert "0 of 200 events released" in call(

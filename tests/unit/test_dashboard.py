@@ -17,7 +17,7 @@ from deadletter.dashboard.page import _control, control
 from deadletter.dashboard.queries import Data, conditions, query_sql
 from deadletter.dashboard.server import bundled, handler
 from deadletter.errors import UsageError
-from deadletter.report.charts import by_reason, over_time, survival
+from deadletter.pages.charts import by_reason, over_time, survival
 
 HOSTILE = "<script>alert(1)</script>"
 

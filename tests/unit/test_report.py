@@ -9,16 +9,16 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.lake import Lake
-from deadletter.report.charts import survival, unsettled
-from deadletter.report.page import card, render, table
+from deadletter.pages.charts import survival, unsettled
+from deadletter.pages.html import table
+from deadletter.pages.rows import MOST_ROWS, place
+from deadletter.report.page import card, render
 from deadletter.report.queries import (
     FIRST_DELIVERIES,
     MOST_PATTERNS,
-    MOST_ROWS,
     Figures,
     figures,
     over_time,
-    place,
     top_patterns,
 )
 from deadletter.spark.frames import frame_of

@@ -57,6 +57,10 @@ DIFFERENCES = {
     ],
     "dead_letter_queue_missing": [LIMITED],
     "": [LIMITED, with_target(None), declare({}), TARGET_DELETED],
+    "dead_letter_queue_with_a_dot": [
+        declare({"_max_claim_count": 1, "_dead_letter_queue": "orders.dlq"}),
+        zaqar("PUT", "/v2/queues/orders.dlq", 201, {}),
+    ],
     "dead_letter_queue_has_its_own": [LIMITED, with_target("e"), zaqar("PUT", "/v2/queues/e", 201, {})],
 }
 """Events of a project, by the kinds of differences that they show."""
@@ -178,5 +182,7 @@ def test_differences_are_told(facts, dead):
     found = by_story(discrepancies(facts, dead).select("tenant", "kind").collect())
     told = [" ".join(sorted({row["kind"] for row in found[f"project{number}"]})) for number in range(len(DIFFERENCES))]
     assert told == list(DIFFERENCES)
+    elsewhere = discrepancies(facts, dead, MONGODB).where("kind = 'dead_letter_queue_with_a_dot'")
+    assert elsewhere.isEmpty(), "the Redis store's own way to read a name"
     made = {story: {row["kind"] for row in found[story]} for story in ("made by a post", "made again", "gone again")}
     assert made == {"made by a post": set(), "made again": set(), "gone again": {"dead_letter_queue_missing"}}

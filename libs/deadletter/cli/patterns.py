@@ -138,7 +138,7 @@ def _plain(df: DataFrame) -> list[dict]:
 
 def print_pattern(row: dict) -> None:
     """Print a pattern for a person."""
-    from deadletter.report.page import pretty
+    from deadletter.pages.html import pretty
 
     say(f"Pattern {row['pattern_id']}: {row['template']}", bold=True)
     muted = ", muted" if row["muted"] else ""

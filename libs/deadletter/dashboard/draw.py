@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from markdown_it import MarkdownIt
 
 from deadletter.dashboard.definition import Widget
-from deadletter.report.charts import COLOURS, literal, styled
-from deadletter.report.page import NOTHING, chart, kind_of, plain
+from deadletter.pages.charts import COLOURS, literal, styled
+from deadletter.pages.html import NOTHING, chart, kind_of, plain
 
 ROW_HEIGHT = 72
 """Pixels of one cell's height."""

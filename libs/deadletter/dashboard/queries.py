@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from deadletter.dashboard.definition import Dashboard, Query, Widget
 from deadletter.lake import Lake
-from deadletter.report.queries import rows
+from deadletter.pages.rows import rows
 from deadletter.spark.parallel import together
 from deadletter.spark.session import on_databricks
 from deadletter.spark.sqltext import sql_list, sql_name, sql_string

@@ -47,7 +47,9 @@ def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -
         kinds += [rabbitmq_discrepancies.should_have_been_moved(), rabbitmq_discrepancies.lost_counter()]
     found = state.select(*MESSAGE_KEY, F.explode(F.array_compact(F.array(*kinds))).alias("found"))
     rows = found.select(*MESSAGE_KEY, "found.*")
-    rows = rows.unionByName(_unsupported(facts)).unionByName(rabbitmq_discrepancies.delivery_limit_ignored(facts))
+    rows = rows.unionByName(_unsupported(facts, habits)).unionByName(
+        rabbitmq_discrepancies.delivery_limit_ignored(facts)
+    )
     return rows.select(*tables.DISCREPANCIES.column_names)
 
 
@@ -196,9 +198,9 @@ def _delivered_over_limit() -> Column:
     return difference("delivered_over_limit", test, delivery["time"], delivery["broker_count"], F.lit("moved"))
 
 
-def _unsupported(facts: SilverFacts) -> DataFrame:
+def _unsupported(facts: SilverFacts, habits: Habits) -> DataFrame:
     """Zaqar queues whose dead letter queue, by the policy in force, is unknown or deleted, has a dead letter queue of
-    its own (change 1), or is in another pool (change 2)."""
+    its own (change 1), is in another pool (change 2), or has a name that the store cannot find."""
     policy = policy_at(F.col("policies"), F.lit(facts.as_of))
     queues = facts.policies.where("system = 'zaqar'").select(*QUEUE_KEY, policy.alias("policy"))
     foreign = queues.where("policy.ignored_limit IS NOT NULL")
@@ -218,8 +220,11 @@ def _unsupported(facts: SilverFacts) -> DataFrame:
         ("dead_letter_queue_missing", ~F.coalesce("known", F.lit(False))),
         ("dead_letter_queue_has_its_own", F.col("target_of_target").isNotNull()),
     ]
-    found = [(kind, joined.where(test)) for kind, test in kinds]
     target = F.col("policy.dead_letter_queue")
+    if habits.splits_names:
+        dot = F.lit(".")
+        kinds.append(("dead_letter_queue_with_a_dot", F.contains(target, dot) | F.contains("tenant", dot)))
+    found = [(kind, joined.where(test)) for kind, test in kinds]
     frames = [
         of_queue(rows, kind, "policy.valid_from", target)
         for kind, rows in [*found, ("dead_letter_queue_in_other_pool", foreign)]

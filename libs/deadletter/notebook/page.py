@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from deadletter.errors import DeadletterError
 from deadletter.notebook.cells import Cell, execute
-from deadletter.report import queries
-from deadletter.report.page import NOTHING, chart, first_rows
+from deadletter.pages import rows
+from deadletter.pages.html import NOTHING, chart, first_rows
 from deadletter.spark.sqltext import sql_name
 
 MOST_ROWS = 50
@@ -58,7 +58,7 @@ def _shown(value: object) -> str:
     if isinstance(value, go.Figure):
         return chart([{}], lambda _: value) if value.data else NOTHING
     if isinstance(value, DataFrame):
-        return first_rows(_rows(value), value.columns, MOST_ROWS, headings={})
+        return first_rows(_rows(value), value.columns, MOST_ROWS)
     return f"<pre>{escape(str(value))}</pre>"
 
 
@@ -68,4 +68,4 @@ def _rows(df: DataFrame) -> list[dict]:
     form = {"timestampFormat": "yyyy-MM-dd HH:mm:ss", "ignoreNullFields": "false"}
     columns = [(name, kind.startswith(NESTED), F.col(sql_name(name))) for name, kind in df.dtypes]
     told = [(F.to_json(value, form) if nested else value).alias(name) for name, nested, value in columns]
-    return queries.rows(df.select(*told), MOST_ROWS + 1)
+    return rows.rows(df.select(*told), MOST_ROWS + 1)

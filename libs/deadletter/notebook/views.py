@@ -14,9 +14,10 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.lake.masks import lake_masks
+from deadletter.pages.rows import place, short_name
+from deadletter.pages.rows import rows as page_rows
 from deadletter.patterns.masking import mask, private_masks
-from deadletter.report import queries
-from deadletter.report.queries import bucket_of, over_time, place, short_name
+from deadletter.report.queries import bucket_of, over_time
 from deadletter.rules.pulsar import tenant_of
 from deadletter.times import utc
 from deadletter.triage import find
@@ -212,7 +213,7 @@ def previews(curve: DataFrame, up_to: int) -> DataFrame:
 
 def rows(df: DataFrame, most: int = 10_000) -> list[dict]:
     """Up to ``most`` rows for a chart; times as text in UTC."""
-    return queries.rows(df, most)
+    return page_rows(df, most)
 
 
 def _count() -> Column:

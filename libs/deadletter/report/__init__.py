@@ -1,1 +1,1 @@
-"""The report: one HTML page that opens offline."""
+"""The report: one HTML page that opens offline. ``queries`` asks the tables, ``page`` writes it."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from importlib.resources import files
@@ -17,10 +14,11 @@ from plotly.offline import get_plotlyjs
 
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
-from deadletter.report import charts
-from deadletter.report.queries import MOST_PATTERNS, MOST_ROWS, Figures, figures
+from deadletter.pages import charts
+from deadletter.pages.html import NOTHING, chart, cut_note, first, first_rows, plain, pretty
+from deadletter.pages.rows import MOST_ROWS
+from deadletter.report.queries import MOST_PATTERNS, Figures, figures
 
-NOTHING = '<p class="nothing">Nothing to show.</p>'
 HEADINGS = {
     "place": "queue",
     "dead_lettered": "dead letters",
@@ -58,6 +56,7 @@ def _docs_link(lake: Lake, out: Path) -> str:
 
 def render(shown: Figures, docs: str = "") -> str:
     """The whole page as text. ``docs``: where the Data Docs are, relative to the page; empty: nowhere."""
+    told = partial(first_rows, headings=HEADINGS)
     template = files("deadletter.report").joinpath("page.html").read_text(encoding="utf-8")
     return Template(template).substitute(
         headline="".join(
@@ -68,84 +67,24 @@ def render(shown: Figures, docs: str = "") -> str:
         survival=first(shown.survival, MOST_ROWS, partial(chart, draw=charts.survival)),
         patterns="".join(card(row) for row in shown.patterns[:MOST_PATTERNS]) or NOTHING,
         left_out=cut_note(shown.patterns, MOST_PATTERNS, "patterns") + muted_note(shown.muted),
-        delays=first_rows(shown.delays, ("place", "posted", "delayed", "expired_unseen")),
-        health=first_rows(shown.health, ("place", "posted", "claimed", "settled", "dead_lettered")),
-        discrepancies=first_rows(shown.discrepancies, ("place", "kind", "n", "example")),
+        delays=told(shown.delays, ("place", "posted", "delayed", "expired_unseen")),
+        health=told(shown.health, ("place", "posted", "claimed", "settled", "dead_lettered")),
+        discrepancies=told(shown.discrepancies, ("place", "kind", "n", "example")),
         quality_runs=chart(shown.quality_runs, charts.failing_rules),
-        quality_rules=first_rows(
+        quality_rules=told(
             shown.quality_rules,
             ("table_name", "rule", "severity", "runs", "last_failed", "observed", "expected", "then"),
         ),
         docs=f'<p><a href="{escape(quote(docs))}">Every rule of the latest runs (Data Docs)</a></p>' if docs else "",
-        quarantine=first_rows(shown.quarantine, ("system", "reason", "n", "example")),
+        quarantine=told(shown.quarantine, ("system", "reason", "n", "example")),
         plotly=get_plotlyjs(),
     )
-
-
-def first(rows: list[dict], most: int, draw: Callable[[list[dict]], str]) -> str:
-    """The first ``most`` rows, drawn, and a word where there are others."""
-    return draw(rows[:most]) + cut_note(rows, most)
-
-
-def first_rows(
-    rows: list[dict], names: Sequence[str], most: int = MOST_ROWS, headings: Mapping[str, str] = HEADINGS
-) -> str:
-    """The first ``most`` rows as a :func:`table`, and a word where there are others."""
-    return first(rows, most, partial(table, names=names, headings=headings))
-
-
-def cut_note(rows: Sequence, most: int, what: str = "rows") -> str:
-    """A word where rows are left out: there are more than a page takes."""
-    return f'<p class="nothing">The first {most:,} {what}; the table has all.</p>' if len(rows) > most else ""
 
 
 def muted_note(muted: int) -> str:
     """A word where patterns were left out because people muted them."""
     told = f"Counted above but not listed: {muted:,} muted; <code>deadletter patterns list --all</code> has all."
     return f'<p class="nothing">{told}</p>' if muted else ""
-
-
-def chart(rows: list[dict], draw: Callable) -> str:
-    """A chart's HTML, or a word where there are no rows. The script is in the page once."""
-    if not rows:
-        return NOTHING
-    return draw(rows).to_html(
-        full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True}
-    )
-
-
-def table(rows: list[dict], names: Sequence[str], headings: Mapping[str, str] = HEADINGS) -> str:
-    """An HTML table of some columns, every value escaped.
-
-    >>> print(table([{"place": "<b>", "n": 1200}], ("place", "n")))
-    <div class="wide"><table><thead><tr><th>queue</th><th>n</th></tr></thead>
-    <tbody><tr><td>&lt;b&gt;</td><td class="number">1,200</td></tr></tbody></table></div>
-    """
-    if not rows:
-        return NOTHING
-    head = "".join(f"<th>{escape(headings.get(name, name))}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
-
-
-def _cell(value: object) -> str:
-    return f"<td{kind_of(value)}>{escape(plain(value))}</td>"
-
-
-def kind_of(value: object) -> str:
-    """The class of a cell: numbers stand right."""
-    return ' class="number"' if isinstance(value, int) and not isinstance(value, bool) else ""
-
-
-def plain(value: object) -> str:
-    """A value as text.
-
-    >>> plain(1200), plain(True), plain(None)
-    ('1,200', 'true', '')
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else "" if value is None else str(value)
 
 
 def card(pattern: dict) -> str:
@@ -173,44 +112,3 @@ def card(pattern: dict) -> str:
 MOST_TOLD = 3
 """Differences, and concentrations, that a card tells."""
 LONGEST_ERROR = 2000
-PLACEHOLDER = re.compile("<[a-z_]+>")
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s"{}\[\],:]+')
-
-
-def pretty(payload: str | None) -> str:
-    """A payload with line breaks where it is JSON, masked or not, at most 2,000 characters.
-
-    All but the spaces stays as it is: a key that is there twice, or a number too large, may be what is wrong with it.
-
-    >>> print(pretty('{"id":7, "id":8, "by":<name>, "n":[1e400, {}]}'))
-    {
-      "id": 7,
-      "id": 8,
-      "by": <name>,
-      "n": [
-        1e400,
-        {}
-      ]
-    }
-    >>> pretty("[" * 1500) == "[" * 1500
-    True
-    """
-    text = payload or ""
-    try:
-        json.loads(PLACEHOLDER.sub("0", text))
-        text = _indented(text)
-    except (ValueError, RecursionError):
-        pass
-    return text if len(text) <= 2000 else text[:2000] + " …"
-
-
-def _indented(text: str) -> str:
-    depth, parts = 0, []
-    for token in TOKEN.findall(text):
-        depth += (token in ("{", "[")) - (token in ("}", "]"))
-        feed = "\n" + "  " * depth
-        if token in ("}", "]"):
-            parts += feed, token
-        else:
-            parts += token, feed if token in ("{", "[", ",") else " " if token == ":" else ""
-    return "".join(parts)

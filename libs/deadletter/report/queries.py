@@ -12,15 +12,13 @@ from deadletter import tables
 from deadletter.gold.health import MEASURES
 from deadletter.lake import Lake
 from deadletter.lake.masks import lake_masks
+from deadletter.pages.rows import MOST_ROWS, place, rows
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.silver.quarantine import waiting
 from deadletter.spark.frames import frame_of
 from deadletter.spark.parallel import together
-from deadletter.spark.sqltext import sql_name
 from deadletter.triage import quarantined
 
-MOST_ROWS = 500
-"""Rows of one figure that a page can bear."""
 FIRST_DELIVERIES = 50
 """Deliveries of one message can be thousands, where nothing ends them."""
 LOOKED_AT = 1000
@@ -83,37 +81,6 @@ def _in_time(dead: DataFrame) -> tuple[str, list[dict]]:
     return bucket, rows(over_time(dead, bucket))
 
 
-def short_name() -> Column:
-    """A queue's name, Pulsar's without its prefix."""
-    return F.regexp_replace("queue", "^(non-)?persistent://[^/]+/[^/]+/", "")
-
-
-def place() -> Column:
-    """A queue's name for people: system, tenant and queue, subscription. Queues of two tenants are two places.
-
-    A slash in RabbitMQ's names of queues is written as in its own URLs, and so is what marks it: its tenants, the
-    vhosts, may have one, too. The dashboard's SQL makes the same name.
-
-    >>> rows = [("zaqar", "p1", "orders", ""), ("rabbitmq", "/", "orders", ""),
-    ...         ("rabbitmq", "/prod", "orders", ""), ("rabbitmq", "/", "prod/orders", ""),
-    ...         ("rabbitmq", "/", "prod%2Forders", ""),
-    ...         ("pulsar", "public/default", "persistent://public/default/orders", "fulfil")]
-    >>> queues = spark.createDataFrame(rows, "system STRING, tenant STRING, queue STRING, subscription STRING")
-    >>> for row in queues.select(place()).collect():
-    ...     print(row[0])
-    zaqar p1/orders
-    rabbitmq /orders
-    rabbitmq /prod/orders
-    rabbitmq /prod%2Forders
-    rabbitmq /prod%252Forders
-    pulsar public/default/orders fulfil
-    """
-    tenant = F.when(F.col("tenant") == "/", "").otherwise(F.col("tenant"))  # RabbitMQ's default vhost
-    escaped = F.replace(short_name(), F.lit("%"), F.lit("%25"))
-    queue = F.concat(tenant, F.lit("/"), F.replace(escaped, F.lit("/"), F.lit("%2F")))
-    return F.concat_ws(" ", "system", queue, F.nullif("subscription", F.lit("")))
-
-
 def bucket_of(dead: DataFrame) -> str:
     """The width of a bar that suits the span of all deaths."""
     row = dead.agg(
@@ -125,18 +92,6 @@ def bucket_of(dead: DataFrame) -> str:
 
 def _count() -> Column:
     return F.count("*").alias("n")
-
-
-def rows(df: DataFrame, most: int | None = None) -> list[dict]:
-    """Up to ``most`` rows, or all; times as text in UTC, which a collected one is not.
-
-    >>> rows(spark.sql("SELECT timestamp'2026-11-20 21:00:00' AS `a.b`, 1 AS `c``d`"))
-    [{'a.b': '2026-11-20 21:00:00', 'c`d': 1}]
-    """
-    columns = [(name, kind, F.col(sql_name(name))) for name, kind in df.dtypes]
-    told = [F.date_format(at, "yyyy-MM-dd HH:mm:ss") if kind == "timestamp" else at for _, kind, at in columns]
-    shown = df.select(*[value.alias(name) for value, (name, *_) in zip(told, columns, strict=True)])
-    return [row.asDict() for row in (shown.limit(most) if most else shown).collect()]
 
 
 def first_deliveries(survival: DataFrame) -> DataFrame:

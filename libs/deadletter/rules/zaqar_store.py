@@ -37,11 +37,16 @@ class Habits:
     """A pop is a claim of what it deletes: it counts and moves. Else it only deletes what no running claim holds."""
     renewal_saves_at_its_end: bool = True
     """A renewal also keeps a message alive that would expire just when it ends; a claim never does."""
+    splits_names: bool = False
+    """Where what dies goes is read from ``project.queue``, split at every dot: a name or a project with one leads
+    elsewhere."""
     expired_linger: bool = False
     """What has expired is there until the store's next sweep: a claim can still find it, and keeps it alive."""
 
 
-REDIS = Habits("redis", scan_takes_followers=True, lifetime_restarts=True, dead_letter_ttl_counts=False)
+REDIS = Habits(
+    "redis", scan_takes_followers=True, lifetime_restarts=True, dead_letter_ttl_counts=False, splits_names=True
+)
 DOCUMENT = Habits("document", scan_takes_followers=False, lifetime_restarts=False, dead_letter_ttl_counts=True)
 MONGODB = Habits(
     "mongodb",

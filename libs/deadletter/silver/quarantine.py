@@ -106,6 +106,17 @@ def excused(events: DataFrame, freed: DataFrame, waiting: DataFrame) -> DataFram
     """The ``event_id`` of events in quarantine that people released in vain, and that came as a usable copy now.
 
     ``events`` are parsed, ``freed`` is what was :func:`released`, ``waiting`` quarantine as it is.
+
+    >>> copies = "VALUES ('a', array()), ('a', array('unknown_system')), ('b', array('no_time')), ('c', array())"
+    >>> events = spark.sql(f"SELECT * FROM {copies} AS t(event_id, reasons)")
+    >>> freed = spark.sql("SELECT explode(array('a', 'b')) AS event_id")
+    >>> waiting = spark.sql("SELECT explode(array('a', 'b', 'c')) AS event_id")
+    >>> excused(events, freed, waiting).show()
+    +--------+
+    |event_id|
+    +--------+
+    |       a|
+    +--------+
     """
     usable = events.where("size(reasons) = 0").select("event_id").distinct()
     return usable.join(freed, "event_id", "left_semi").join(waiting, "event_id", "left_semi")
