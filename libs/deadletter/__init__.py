@@ -5,7 +5,7 @@
 documents say, ``silver`` and ``gold`` are the transforms between the layers, ``patterns`` finds what poison messages
 share, ``gates`` judge what is written, ``steps`` runs all in order. ``snapshot`` is the lake as of a time, ``triage``
 what people decide, ``tracking`` a run in MLflow; ``cli``, ``explain``, ``whatif``, ``report``, ``dashboard`` and
-``notebook`` show what came out.
+``notebook`` show what came out, of what ``pages`` has.
 """
 
 __version__ = "0.1.0"

