@@ -128,7 +128,8 @@ def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
     if not _server() and not Path(folder, STORE).exists():  # MLflow would make one
         raise UsageError(f"{folder} keeps no runs. Is it a lake? `deadletter run --track` keeps them.")
     try:
-        client(folder).get_run(run_id)
+        kept = client(folder)
+        kept.get_run(run_id)
     except Exception as error:
         if _server() and getattr(error, "error_code", "") not in UNKNOWN_RUN:
             told = first_line(error)
@@ -136,7 +137,7 @@ def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
         raise UsageError(f"{option} {run_id}: no run is kept under this id ({first_line(error)})") from None
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            path = client(folder).download_artifacts(run_id, TEMPLATES, scratch)
+            path = kept.download_artifacts(run_id, TEMPLATES, scratch)
             return json.loads(Path(path).read_text(encoding="utf-8"))
     except Exception as error:  # as in log_run
         raise UsageError(f"{option} {run_id}: the run keeps no patterns ({first_line(error)})") from None
