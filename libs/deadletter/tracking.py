@@ -19,6 +19,7 @@ from deadletter import tables
 from deadletter.errors import DeadletterError, UsageError, first_line
 from deadletter.lake import Lake
 from deadletter.pages.charts import survival
+from deadletter.patterns.masking import mask_text, private_masks
 from deadletter.spark.session import on_databricks
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def address(folder: str) -> str:
     """Where runs are kept: the server that ``MLFLOW_TRACKING_URI`` names, else the workspace's on Databricks, elsewhere
     ``mlflow.db`` in the lake's folder."""
     return _server() or f"sqlite:///{Path(folder, STORE)}"
+
+
+def _shown(text: str) -> str:
+    """A text without the password that the server's address may hold."""
+    return mask_text(text, private_masks())
 
 
 def _server() -> str | None:
@@ -108,7 +114,7 @@ def log_run(
         return run
     except Exception as error:  # plug-ins of MLflow keep artifacts: each raises errors of its own
         raise DeadletterError(
-            f"the run is done, but MLflow at {address(folder)} did not keep it: {first_line(error)}. "
+            f"the run is done, but MLflow at {_shown(address(folder))} did not keep it: {_shown(first_line(error))}. "
             "See MLFLOW_TRACKING_URI in docs/patterns.md; with that put right, the next run is kept."
         ) from None
 
@@ -132,8 +138,8 @@ def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
         kept.get_run(run_id)
     except Exception as error:
         if _server() and getattr(error, "error_code", "") not in UNKNOWN_RUN:
-            told = first_line(error)
-            raise DeadletterError(f"MLflow at {_server()} cannot be asked for runs: {told}") from None
+            told = f"MLflow at {_server()} cannot be asked for runs: {first_line(error)}"
+            raise DeadletterError(_shown(told)) from None
         raise UsageError(f"{option} {run_id}: no run is kept under this id ({first_line(error)})") from None
     try:
         with tempfile.TemporaryDirectory() as scratch:

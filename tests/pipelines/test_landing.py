@@ -213,6 +213,9 @@ def test_a_file_that_is_gone_when_a_run_is_made_up_for(spark, tmp_path, monkeypa
     (tmp_path / "in" / "zaqar" / "cut.jsonl.gz").unlink()
     assert ingest() == []
     assert lake.read(tables.QUEUE_EVENTS).where("source_file LIKE '%/again.jsonl'").count() == 1
+    for path in (tmp_path / "in" / "zaqar").iterdir():
+        path.unlink()
+    assert ingest() == [], "what was taken in may be moved away"
 
 
 def test_raw_text_is_kept_byte_for_byte(bad_lake):

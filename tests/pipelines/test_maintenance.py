@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from deadletter.cli import cli
+from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.lake.statements import create_statement
+from deadletter.steps import maintenance
 from deadletter.steps.maintenance import maintain
 from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
 from deadletter.triage import decide, decisions_count
@@ -92,6 +94,9 @@ def test_replaced_files_go_once_nobody_can_want_them(fragmented, monkeypatch):
     try:
         maintain(fragmented, tell=lambda text: None)
         assert live_files(fragmented) == (1, kept + 1), "the hours that were asked for, not the table's own"
+        with pytest.raises(UsageError, match="168 at least"):
+            maintain(fragmented, retain_hours=0, tell=lambda text: None)
+        monkeypatch.setattr(maintenance, "SHORTEST_RETENTION", 0)
         maintain(fragmented, retain_hours=0, tell=lambda text: None)
     finally:
         fragmented.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "true")

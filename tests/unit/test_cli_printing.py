@@ -17,7 +17,7 @@ from deadletter.cli.explain import print_life
 from deadletter.cli.patterns import print_pattern
 from deadletter.cli.preview import print_limit
 from deadletter.cli.quarantine import _print_copies, _print_reasons
-from deadletter.cli.show import print_rows
+from deadletter.cli.show import print_records, print_rows
 from deadletter.errors import UsageError
 from deadletter.explain.timeline import Life, Moment
 
@@ -86,6 +86,13 @@ def test_a_life_says_whose_dead_letter_it_is(capsys):
     for origin in (None, "3:0:-1"):
         print_life(Life("11:0:-1", datetime(2026, 11, 20, 22, tzinfo=UTC), [], [], [], origin), {})
         assert ("the dead letter of 3:0:-1:" in capsys.readouterr().out) == bool(origin)
+
+
+def test_an_error_of_several_lines_looks_like_no_other_moment(capsys):
+    at = datetime(2026, 11, 20, 22, tzinfo=UTC)
+    print_life(Life("m", at, [Moment(at, "q", "failed\n  2026-11-20 22:00:01  q  settled", "e")], [], []), {})
+    print_records([{"error": "Traceback\nevidence  observed"}], ["error"])
+    assert len(capsys.readouterr().out.splitlines()) == 3 + 2
 
 
 def test_a_life_says_where(capsys):

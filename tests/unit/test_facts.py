@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from deadletter.gold import rabbitmq
 from deadletter.gold.at_risk import dead_letter_queues
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.survival import outcomes
@@ -147,7 +146,7 @@ def test_the_deliveries_that_another_limit_would_count(silver):
     events += [firehose("deliver.dlq", told["dead"], shown[3])]
     events += [rabbit("ack.orders", {"headers": {"vhost": "broken", "properties": told["acked"]}}, "consumer")]
     facts = silver("rabbitmq", events)
-    assert [row["claim_count"] for row in rabbitmq.deaths(facts).collect()] == [1]
+    assert [row["claim_count"] for row in deaths(facts, "rabbitmq").collect()] == [1]
     assert previewed(facts, "rabbitmq", "orders", 2) == {
         **dict.fromkeys(("acked", "open", "returned"), (1, 0, "alive")),
         **{"dead": (1, 0, "unchanged"), "late": (4, 0, "death_unknown")},
@@ -182,6 +181,23 @@ def test_headers_of_the_brokers_own_are_no_part_of_a_message(parsed):
         firehose("deliver.s", nameless, {"mine": 7}),
     ]
     assert [row["n"] for row in ids(parsed("rabbitmq", events))] == [1, 2]
+
+
+def test_a_consumer_tells_of_the_message_that_was_posted(parsed):
+    """Its client lists properties that nobody set, and knows all bits of a timestamp."""
+    posted = {"content_type": "text/plain", "timestamp": 1_795_208_028_000 % 2**32 - 2**32}
+    told = {"content_type": "text/plain", "app_id": None, "message_id": None, "timestamp": 1_795_208_028_000}
+    sent = firehose("publish.", posted, payload="{}")
+    del sent["properties"]["headers"]["properties"]["message_id"]
+    head = {"vhost": "broken", "properties": told}
+    acked = rabbit("ack.orders", {"headers": head}, "consumer", payload="{}")
+    assert [row["n"] for row in ids(parsed("rabbitmq", [sent, acked]))] == [2]
+
+
+def test_what_the_broker_tells_the_collector_is_no_message(parsed):
+    told = firehose("deliver.tap.events", {"message_id": ""}, exchange_name="amq.rabbitmq.event")
+    found = parsed("rabbitmq", [told])
+    assert found.messages.isEmpty() and [row["silent"] for row in found.events.collect()] == [True]
 
 
 def test_a_direct_reply_reaches_no_queue(parsed):

@@ -13,7 +13,7 @@ from deadletter.gates import suites
 from deadletter.gates.docs import write_docs
 from deadletter.gates.drift import ALPHA
 from deadletter.gates.gate import Gate
-from deadletter.gates.history import metrics, past
+from deadletter.gates.history import RELEASE, metrics, past
 from deadletter.gates.judging import judge
 from deadletter.gates.outcomes import Outcome, enforce
 from deadletter.gates.rows import broken, reasons, split
@@ -175,6 +175,13 @@ def past_runs(spark):
     stopping = Outcome("silver.claim_attempts", LIMIT, False, 1000, 1, "")
     tries = runs_of(spark, [replace(share, failing=500), stopping], "stopped", 2, 30)
     return runs_of(spark, [share], "good", 1, 5).union(tries)
+
+
+def test_a_release_is_no_past(spark):
+    """What was refused once is not what usually comes."""
+    share = Outcome("t", GRANTED, False, 10, 1, "")
+    released = metrics(spark, [replace(share, failing=9)], f"r{RELEASE}", at(2))
+    assert past(metrics(spark, [share], "r", at(1)).union(released)) == {("t", GRANTED.id): [(10, 1)]}
 
 
 def test_a_stopped_run_is_no_past(spark):

@@ -146,6 +146,30 @@ def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, m
         text, masked = json.dumps(text), json.dumps(masked)
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("user/ada@example.org not found", "user/<email> not found"),
+        ("GET https://api.example.com/users/ada@example.org/x", "GET https://api.example.com/users/<email>/x"),
+        ("email=ada%40example.org&n=1", "email=<email>&n=1"),
+        ("redis://ada@mail.example.org", "redis://ada@mail.example.org"),
+        ('{"password"=>"open sesame"}', '{"password"=><secret>}'),
+        ("{'password': b'open sesame'}", "{'password': <secret>}"),
+        ('password: Some("open sesame")', "password: <secret>)"),
+        ('api_key=Secret(value="open sesame")', "api_key=<secret>)"),
+        ('password := "open sesame"; x', "password := <secret>; x"),
+        ("if (password == 'open sesame')", "if (password == <secret>)"),
+        ("DB_PASS=opensesame smtp.pass: opensesame", "DB_PASS=<secret> smtp.pass: <secret>"),
+        ('{"pass":"open sesame"}', '{"pass":<secret>}'),
+        ("AccountKey=opensesame;x", "AccountKey=<secret>;x"),
+        ('{"employee_name": "Ada Low", "displayName": "Ada"}', '{"employee_name": <name>, "displayName": <name>}'),
+    ],
+)
+def test_private_values_are_found_however_languages_write_them(text, masked):
+    assert mask_text(text, private_masks()) == masked
+    assert "sesame" not in mask_text(text)
+
+
 def test_persons_are_hidden_where_json_is_indented():
     text, hidden = (
         json.dumps({"contacts": [{"name": "Ada Low"}, {"name": "Bob"}]}, indent=12),
@@ -190,6 +214,7 @@ def test_a_url_is_shown_without_its_password(url, shown):
         "two passwords: none fits",
         "hotel: full, hotels: full, intel=no",
         "unexpected token:\n  at the end",
+        "first pass: many, bypass: many",
     ],
 )
 def test_what_only_looks_like_a_key_hides_nothing(text):
@@ -236,6 +261,7 @@ def test_a_masks_file_in_toml_names_its_placeholder_itself(tmp_path):
         ('[{"name": ["x"], "regex": "S", "placeholder": "<sku>"}]', "rule 1: name is to be a text"),
         ('[{"name": "sku", "regex": "S", "why": ["stock", "wiki"]}]', "rule 1: why is to be a text"),
         ('[{"name": "sku", "regex": "S", "keep": "false"}]', "rule 1: keep is to be true or false"),
+        ('[{"name": "sku", "regex": "S", "Private": true}]', "rule 1: 'Private' is none of keep, name, placeholder"),
         ('[{"name": "sku", "regex": "(", "placeholder": "<sku>"}]', "'sku': bad regex"),
         ('[{"name": "sku", "regex": "S{9999999999}", "placeholder": "<sku>"}]', "'sku': bad regex"),
         ('[{"name": "sku", "regex": "S*", "placeholder": "<sku>"}]', "'sku': the regex matches the empty"),

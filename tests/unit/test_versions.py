@@ -18,11 +18,19 @@ PARSES = (
     "spark/sqltext.py",
     "rules/pulsar.py",
     "rules/rabbitmq.py",
-    "silver/changes.py",
-    "silver/days.py",
-    "silver/state.py",
+    "rules/zaqar.py",
+    "silver/*.py",
+    "queues.py",
 )
-JUDGES = ("rules/*.py", "gold/*.py", "patterns/*.py", "spark/columns.py")
+JUDGES = (
+    "rules/*.py",
+    "gold/*.py",
+    "patterns/*.py",
+    "spark/columns.py",
+    "silver/days.py",
+    "steps/gold.py",
+    "snapshot.py",
+)
 
 
 def says_nothing(node):
@@ -47,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (9, "aea0b4b42acb7bf0")),
-        (JUDGES, deadletter.RULES_VERSION, ("16", "1c0f4c4beac69b3c")),
+        (PARSES, parsing.PARSER_VERSION, (10, "f203c0b5b0503922")),
+        (JUDGES, deadletter.RULES_VERSION, ("17", "c228211667796d76")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deadletter.cli.common import ID, iso, json_of, lake_option, open_gold, parse_time, say
+from deadletter.cli.common import ID, iso, json_of, lake_option, one_line, open_gold, parse_time, say
 
 if TYPE_CHECKING:
     from deadletter.explain.timeline import Life
@@ -60,9 +60,10 @@ def print_life(found: Life, templates: Mapping[str, str]) -> None:
         say(f"It is the dead letter of {found.dead_letter_of}: explain that one for how it died")
     for moment in found.moments:
         event = f"  (event {moment.event_id[:12]})" if moment.event_id else ""
-        say(f"  {plain(iso(moment.time)):26}  {moment.queue}  {moment.what}{event}")
+        # an error of several lines could look like moments of its own
+        say(f"  {plain(iso(moment.time)):26}  {moment.queue}  {one_line(moment.what)}{event}")
     for row in found.statuses:
-        say(f"Status in {place(row)}: {row['status']}, {row['claims_granted']} deliveries")
+        say(f"Status in {place(row)}: {row['status']}, {_count(row['system'], row['claims_granted'])}")
     for row in found.deaths:
         say(f"Died {plain(row['dead_lettered_at'])} in {place(row)}: {row['reason']}", bold=True)
         for line in death_lines(row, templates.get(row["pattern_id"])):
@@ -101,7 +102,7 @@ def death_lines(row: Mapping, template: str | None = None) -> Iterator[str]:
     named = f" as {its_id}" if its_id else ""
     yield f"went to {queue}{named}{end}" if queue else "no dead letter queue is known"
     if row["error"]:
-        yield f"last error: {row['error']}"
+        yield f"last error: {one_line(row['error'])}"
     if row["pattern_id"]:
         yield f"payload: {'; '.join(row['deviation'] or [row['deviation_key']])}"
         yield f"pattern {row['pattern_id']}" + (f": {template}" if template else "")
@@ -115,6 +116,11 @@ def against_limit(system: str, count: int | None, limit: int | None) -> str:
     >>> against_limit("rabbitmq", 1, None), against_limit("zaqar", None, 2)
     ('1 delivery counted against no limit known', 'count not known against a limit of 2')
     """
-    one, several, unit = ("claim", "claims", "") if system == "zaqar" else ("delivery", "deliveries", " redeliveries")
-    counted = "count not known" if count is None else f"{count} {one if count == 1 else several} counted"
+    unit = "" if system == "zaqar" else " redeliveries"
+    counted = "count not known" if count is None else f"{_count(system, count)} counted"
     return f"{counted} against {'no limit known' if limit is None else f'a limit of {limit}{unit}'}"
+
+
+def _count(system: str, count: int) -> str:
+    one, several = ("claim", "claims") if system == "zaqar" else ("delivery", "deliveries")
+    return f"{count} {one if count == 1 else several}"

@@ -140,7 +140,9 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
             chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
             count = chosen.count()
     except UsageError as error:  # the events of a release that was interrupted may be gone from there
-        raise UsageError(f"{error}; {BEHIND}") if gold_is_behind(lake) else error from None
+        if gold_is_behind(lake):
+            raise UsageError(f"{error}; {BEHIND}") from None
+        raise
     if not count and gold_is_behind(lake):
         say(f"warning: {BEHIND}", err=True)
     if count:

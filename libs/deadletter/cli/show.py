@@ -18,6 +18,7 @@ from deadletter.cli.common import (
     CONDITION,
     condition_told,
     lake_option,
+    one_line,
     open_gold,
     open_lake,
     parse_time,
@@ -117,14 +118,14 @@ def print_csv(rows: Iterator[str], table: Table, names: list[str]) -> None:
 
 
 def as_text(value: object) -> str:
-    """A value as a person reads it: null is empty, nested values are JSON.
+    """A value as a person reads it: null is empty, truths and nested values are JSON.
 
-    >>> as_text(None), as_text(3), as_text([1])
-    ('', '3', '[1]')
+    >>> as_text(None), as_text(3), as_text(True), as_text([1])
+    ('', '3', 'true', '[1]')
     """
     if value is None:
         return ""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else str(value)
 
 
 WIDEST = 8
@@ -150,7 +151,7 @@ def print_records(records: list[dict], names: list[str]) -> None:
     for number, record in enumerate(records, 1):
         say(f"--- {number} ---", bold=True)
         for name in names:
-            say(f"{name:<{width}}  {cut(as_text(record[name]), 160)}")
+            say(f"{name:<{width}}  {one_line(cut(as_text(record[name]), 160))}")
 
 
 def cut(text: str, length: int) -> str:

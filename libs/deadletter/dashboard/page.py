@@ -30,7 +30,7 @@ def render(data: Data, page: Page, choice: Choice, script: str | None = None) ->
     shown = [widget for widget in page.widgets if not widget.is_filter]
     together(
         [
-            *[partial(fill, w.name, partial(_draw, data, w, wanted)) for w in shown],
+            *[partial(fill, w.name, partial(_draw, data, w, wanted, bool(script))) for w in shown],
             *[partial(fill, w.name, partial(_control, data, w, choice.get(w.name, ()))) for w in filters],
         ]
     )
@@ -45,10 +45,11 @@ def render(data: Data, page: Page, choice: Choice, script: str | None = None) ->
     )
 
 
-def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]]) -> str:
+def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]], filtered: bool) -> str:
     found = [data.rows(query, wanted.get(query.dataset, ())) for query in widget.queries]
     cut = any(more for _, more in found)
-    note = f'<p class="cut">Not more than {MOST_ROWS:,} rows; filters show others.</p>' if cut else ""
+    others = "; filters show others" if filtered else ""
+    note = f'<p class="cut">Not more than {MOST_ROWS:,} rows{others}.</p>' if cut else ""
     return note + draw(widget, [row for rows, _ in found for row in rows])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from html import escape
@@ -110,14 +111,15 @@ def _one(outcome: Outcome) -> Any:
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     rule = outcome.rule
-    told = f"{rule.name}: {rule.why}. Expected: {rule.expected}. What to do: {rule.what_to_do} See: {outcome.command}"
+    told = f"{rule.name}: {rule.why}. Expected: {rule.expected}. What to do: {rule.what_to_do}"
+    told += f" See: {outcome.command}" if outcome.is_kept else ""
     written = ExpectationConfiguration(
         type=rule.type,
         kwargs=dict(rule.kwargs),
         id=rule.id,
         severity=rule.severity,
-        # GX's own words where the rule held; "$" would be taken for a parameter
-        description=None if outcome.passed else told.replace("$", ""),
+        # GX's own words where the rule held; "$" before a word would be taken for a parameter
+        description=None if outcome.passed else re.sub(r"\$(?=[A-Za-z_{])", "&#36;", told),
     )
     return ExpectationValidationResult(success=outcome.passed, expectation_config=written, result=_figures(outcome))
 

@@ -14,6 +14,8 @@ from deadletter.tables import QUALITY_METRICS
 
 KEPT = 30
 """Runs that make up a rule's past."""
+RELEASE = "-release"
+"""How the ids of runs end that judge what comes from quarantine again."""
 STOPPED = "NOT passed AND NOT refused AND severity = 'critical'"
 """Rows of ``gold.quality_metrics`` that tell what stopped their run."""
 Past = Mapping[tuple[str, str], list[tuple[int, int]]]
@@ -52,9 +54,11 @@ def metrics(
 def past(metrics: DataFrame, runs: int = KEPT) -> Past:
     """What the newest ``runs`` runs found, for each rule; small: one pair of counts a rule and run.
 
-    Stopped runs are none of it: each try meets the same rows again, and soon there would be no other past.
+    Stopped runs are none of it: each try meets the same rows again, and soon there would be no other past. Nor are
+    releases: what was refused once is not what usually comes.
     """
-    went_on = metrics.join(metrics.where(STOPPED).select("run_id"), "run_id", "left_anti")
+    runs_only = metrics.where(~F.endswith("run_id", F.lit(RELEASE)))
+    went_on = runs_only.join(metrics.where(STOPPED).select("run_id"), "run_id", "left_anti")
     run = F.struct(F.unix_micros("judged_at").alias("at"), "run_id", "rows", "failing")
     newest = F.slice(F.sort_array(F.collect_list(run), asc=False), 1, runs)
     found = went_on.groupBy("table_name", "rule_id").agg(newest.alias("runs")).collect()

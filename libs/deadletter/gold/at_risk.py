@@ -156,16 +156,22 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
 
 def _with_pattern(suspected: DataFrame, named: DataFrame) -> DataFrame:
     """Add ``pattern_id``: of the dead letters with the same error signature, else of those that died of the same
-    deviation, whatever errors it gave."""
-    by_error = _pattern_of(named.where("signature IS NOT NULL"), "signature", "_of_error")
+    deviation, whatever errors it gave. A pattern can be split by queues and by deviations: what is like the message in
+    these as well comes first."""
     told_by_payload = (F.col("kind") == "payload") | F.col("signature").isNull()
-    by_payload = _pattern_of(named.where(_deviates() & told_by_payload), "deviation_key", "_of_payload")
-    joined = suspected.join(by_error, "signature", "left").join(by_payload, "deviation_key", "left")
-    return joined.withColumn("pattern_id", F.coalesce("_of_error", "_of_payload"))
+    by_error, by_payload = named.where("signature IS NOT NULL"), named.where(_deviates() & told_by_payload)
+    ways = [(by_error, ["signature"]), (by_payload, ["deviation_key"])]
+    if not named.where("part_of IS NOT NULL").isEmpty():
+        apart = ([*QUEUE_KEY, "deviation_key"], [*QUEUE_KEY], ["deviation_key"])
+        of_error = [(by_error, ["signature", *keys]) for keys in apart]
+        ways = [*of_error, ways[0], (by_payload, ["deviation_key", *QUEUE_KEY]), ways[1]]
+    for place, (rows, keys) in enumerate(ways):
+        suspected = suspected.join(_pattern_of(rows, keys, f"_by{place}"), keys, "left")
+    return suspected.withColumn("pattern_id", F.coalesce(*[f"_by{place}" for place in range(len(ways))]))
 
 
-def _pattern_of(named: DataFrame, key: str, name: str) -> DataFrame:
-    """The pattern that most dead letters of a key have."""
-    counted = named.groupBy(key, "pattern_id").agg(F.sum("dead_letters").alias("n"))
+def _pattern_of(named: DataFrame, keys: list[str], name: str) -> DataFrame:
+    """The pattern that most dead letters with the same keys have."""
+    counted = named.groupBy(*keys, "pattern_id").agg(F.sum("dead_letters").alias("n"))
     first = F.min(F.struct(-F.col("n"), F.col("pattern_id")))["pattern_id"]
-    return F.broadcast(counted.groupBy(key).agg(first.alias(name)))
+    return F.broadcast(counted.groupBy(*keys).agg(first.alias(name)))

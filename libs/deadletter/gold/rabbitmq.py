@@ -28,8 +28,11 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
     The broker's word comes first, then a consumer's that it rejected the message; where there is none, the death that
     :func:`over_limit` implies. ``cause`` is null where the reason says it. ``stage`` keeps what is asked several times.
     """
-    found = _by_broker_or_limit(facts, stage) if facts.counts_in_classic_queues else _by_broker(facts)
-    found = stage(_not_waiting(found, facts.policies))
+    # staged: a filter on a death would find it out once more for each of its columns
+    found = stage(_by_broker_or_limit(facts, stage) if facts.counts_in_classic_queues else _by_broker(facts))
+    retries = _with_ttl(facts.policies)
+    if not retries.isEmpty():
+        found = stage(_not_waiting(found, retries))
     # nothing is asked of all messages where nothing can have been delayed
     return found if found.where(_MAY_PASS).isEmpty() else _not_passing(found, facts)
 
@@ -44,8 +47,9 @@ def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
     # a filter on a death that is implied would imply it once more
     state = state.withColumn("death", F.coalesce(_told(), _implied()))
     # deliveries are counted afterwards, of the dead alone
-    kept = ("system", "tenant", "queue", "message_id", "posted", "deliveries", "deaths", "policies", "steps", "death")
-    state = stage(state.select(*kept))
+    kept = ("system", "tenant", "queue", "message_id", "deliveries", "deaths", "policies", "steps", "death")
+    # what else a post holds is not read of all messages
+    state = stage(state.select(*kept, F.struct("posted.time", "posted.ttl").alias("posted")))
     implied = (F.col("death.evidence") == "derived") & (F.col("death.reason") == "expired")
     cause = F.when(implied | killed_by_limit(), "delivery_limit")
     # the broker may have counted deliveries that were before the first event
@@ -116,12 +120,17 @@ def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
     )
 
 
-def _not_waiting(found: DataFrame, policies: DataFrame) -> DataFrame:
-    """The :func:`deaths` without what a consumer rejected into what was a retry queue then: its TTL sends it back to
-    its next try."""
+def _with_ttl(policies: DataFrame) -> DataFrame:
+    """``tenant, dead_letter_queue, there``: the queues that ever had a TTL, as what was rejected may go there, with
+    their policies."""
     timed = policies.where("system = 'rabbitmq'").where(F.exists("policies", lambda p: p["default_ttl"].isNotNull()))
-    there = timed.select("tenant", F.col("queue").alias("dead_letter_queue"), F.col("policies").alias("there"))
-    marked = found.join(there, ["tenant", "dead_letter_queue"], "left")
+    return timed.select("tenant", F.col("queue").alias("dead_letter_queue"), F.col("policies").alias("there"))
+
+
+def _not_waiting(found: DataFrame, retries: DataFrame) -> DataFrame:
+    """The :func:`deaths` without what a consumer rejected into what was a retry queue then, see :func:`_with_ttl`: its
+    TTL sends it back to its next try."""
+    marked = found.join(retries, ["tenant", "dead_letter_queue"], "left")
     then = policy_at(F.col("there"), F.col("dead_lettered_at"))
     back = then["default_ttl"].isNotNull() & (then["dead_letter_queue"] == F.col("queue"))
     waits = F.expr("evidence = 'derived' AND reason = 'rejected'") & back

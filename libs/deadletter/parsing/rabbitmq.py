@@ -27,7 +27,7 @@ FIELDS = {
 HEADERS = (
     "struct<properties:string,vhost:string,connection:string,channel:string,routed_queues:array<string>,"
     "name:string,type:string,arguments:string,pattern:string,priority:string,`apply-to`:string,"
-    "definition:string,node:string,error:string>"
+    "definition:string,node:string,error:string,exchange_name:string>"
 )
 DEATHS = "array<struct<count:bigint,reason:string,queue:string,time:string>>"
 
@@ -178,8 +178,11 @@ before to the queue where the message died from then on, if that is one."""
 
 _MESSAGE_ID = (
     "coalesce(nullif(message['message_id'], ''), concat('sha256:', sha2(concat_ws('\\u0000', payload, "
-    "to_json(array_sort(map_entries(map_filter(message, "
-    "(k, v) -> k NOT IN ('headers', 'expiration', 'delivery_mode'))))), "
+    # a client's list of properties has those that nobody set; the firehose tells 32 bits of a timestamp
+    "to_json(array_sort(map_entries(transform_values(map_filter(message, "
+    "(k, v) -> v IS NOT NULL AND k NOT IN ('headers', 'expiration', 'delivery_mode')), "
+    "(k, v) -> CASE WHEN k = 'timestamp' THEN "
+    "coalesce(cast(pmod(try_cast(v AS bigint), 4294967296L) AS string), v) ELSE v END)))), "
     "to_json(array_sort(map_entries(map_filter(message_headers, "
     f"(k, v) -> NOT (k RLIKE '^({BROKER_HEADERS})$')))))), 256)))"
 )
@@ -190,7 +193,12 @@ Messages with equal properties and payload then count as one."""
 _REPLY = "startswith({}, 'amq.rabbitmq.reply-to')"
 """A direct reply goes to a channel, which no queue is."""
 _ROUTED = f"filter(head.routed_queues, q -> NOT {_REPLY.format('q')})"
-_SILENT = f"kind IS NULL OR kind = 'publish' AND size({_ROUTED}) = 0 OR kind = 'deliver' AND {_REPLY.format('queue')}"
+_OF_BROKER = "head.exchange_name IN ('amq.rabbitmq.event', 'amq.rabbitmq.log')"
+"""What the broker tells of itself and a collector reads: the firehose leaves out its own messages alone."""
+_SILENT = (
+    f"kind IS NULL OR kind = 'publish' AND size({_ROUTED}) = 0"
+    f" OR kind = 'deliver' AND ({_REPLY.format('queue')} OR coalesce({_OF_BROKER}, false))"
+)
 
 
 def _facts() -> str:

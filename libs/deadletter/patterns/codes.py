@@ -45,23 +45,24 @@ CODES = (
     Code("active_directory", "AADSTS", "[0-9]{4,7}", "AADSTS50011", ("AADSTS",)),
     Code(
         "http",
-        r"HTTP(?:/[0-9](?:\.[0-9])?)?(?:[ _-]?(?:[Ee]rror|[Ss]tatus|[Cc]ode|[Rr]esponse)){0,3}" + SEPARATOR,
+        r"(?i:http(?:/[0-9](?:\.[0-9])?)?(?:[ _-]?(?:error!?|status|code|response)){0,3})" + SEPARATOR,
         "[1-5][0-9]{2}",
-        "HTTP 503, HTTP/1.1 404, HTTP status code: 429",
-        ("HTTP",),
+        "HTTP 503, HTTP/1.1 404, HTTP status code: 429, HTTP error! status: 503",
+        ("HTTP", "http", "Http"),
     ),
     Code(
         "status",
-        "(?i:(?:status|response)[ _-]?code)" + SEPARATOR,
+        # "status: 200" of a log of requests is one figure of several
+        "(?:(?i:(?:status|response)[ _-]?code|with status)" + SEPARATOR + r"|(?i:status)(?:=|[\"'] ?[=:] ?)[\"']?)",
         "[1-5][0-9]{2}",
-        "status code 503, statusCode=404, response code: 502",
-        ("ode", "ODE"),
+        "status code 503, statusCode=404, response code: 502, status=503, failed with status 503",
+        ("tatus", "TATUS", "ode", "ODE"),
     ),
     Code(
         "number",
         "(?i:(?:err|error|sql|vendor)[ _-]?(?:code|no|number)|errno|sqlcode)" + SEPARATOR + "-?",
-        "[0-9]{1,6}",
-        "error code: 1062, [Errno 111], SQLCODE=-803",
+        "[A-Z]{0,4}[0-9]{1,6}",
+        "error code: 1062, [Errno 111], SQLCODE=-803, error_code=E1001",
         # most texts speak of an error: few of its number
         ("ode", "ODE", "umber", "UMBER", "rrno", "rrNo", "RRNO", "rNo", *(f"r{mark}no" for mark in " _-")),
     ),

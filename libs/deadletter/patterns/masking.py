@@ -23,6 +23,8 @@ MAX_CHARS = 4096
 CUT_OFF = 256
 """Characters that a text which was cut loses at its end once it is masked: half of a value may look like none."""
 BLOCK = 8
+KEYS = frozenset(("name", "regex", "placeholder", "why", "private", "keep"))
+"""What a user's row may have: of a misspelt ``private`` nobody would learn."""
 Step = Callable[[Column], Column]
 
 
@@ -55,6 +57,8 @@ def load_masks(path: str | Path) -> tuple[Mask, ...]:
 def _user_mask(path: str | Path, place: int, row: object) -> Mask:
     if not isinstance(row, dict) or not {"name", "regex"} <= set(row):
         raise UsageError(f"masks file {path}: rule {place} needs name and regex")
+    if unknown := sorted(set(row) - KEYS):
+        raise UsageError(f"masks file {path}: rule {place}: {unknown[0]!r} is none of {', '.join(sorted(KEYS))}")
     for kind, names in {str: ("name", "regex", "why"), bool: ("keep", "private")}.items():
         if wrong := [name for name in names if not isinstance(row.get(name, kind()), kind)]:
             needed = "a text" if kind is str else "true or false"

@@ -31,8 +31,12 @@ SPACES = r"(?:\s|\\{1,3}[nrt]){0,64}+"
 ELEMENT = r"(?:\s[^<>]{0,256}+(?<=[\"']))?>(?=<!\[CDATA\[|[^<]{0,512}+</)"
 """A ``>`` ends the start of an element of XML, which has an end and whose attributes are in quotes, or a placeholder,
 which has none."""
-KEY_END = r"(?:\\{0,3}[\"']\s{0,8}[=:]" + SPACES + r"|[ \t]{0,8}[=:][ \t]{0,8}|" + ELEMENT + ")"
+SIGN = "(?:=>|:=|={1,2}+|:)"
+"""What stands between a key and its value."""
+KEY_END = rf"(?:\\{{0,3}}[\"']\s{{0,8}}{SIGN}{SPACES}|[ \t]{{0,8}}{SIGN}[ \t]{{0,8}}|{ELEMENT})"
 """A quoted key's value may be on a line of its own; what follows another key's colon there is other text."""
+WRAPPED = r"(?:(?:[A-Za-z_]{0,32}\((?:[a-z_]{1,32}=)?|[bBuUrR]{1,2})(?=\\{0,3}[\"']))?+"
+"""What a language puts before a quoted value: b'' in Python, Some("") in Rust."""
 TELLING = (
     *("msg", "errmsg", "message", "error_message", "errormessage", "err", "error", "reason", "cause"),
     *("detail", "details", "desc", "description", "code", "error_code", "errorcode", "status", "result"),
@@ -56,8 +60,9 @@ def _value(bare: str) -> str:
     quoted = [*map(_quoted, range(3)), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
     begins = f"(?={SPACES}" + r"\\{0,3}[\"'])"
     gathered = [rf"\[{begins}[^\]]*+\]?", rf"\[{SPACES}[0-9+][^\]]*+\]", rf"\{{{begins}[^}}]*+\}}?"]
-    element = r"(?<=>)(?:<!\[CDATA\[(?:[^\]]|\](?!\]>))*+(?:\]\]>)?|[^<]++)"
-    return "(?:" + "|".join([element, *quoted, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
+    element = r"(?<=[^=]>)(?:<!\[CDATA\[(?:[^\]]|\](?!\]>))*+(?:\]\]>)?|[^<]++)"
+    in_quotes = f"{WRAPPED}(?:{'|'.join(quoted)})"
+    return "(?:" + "|".join([element, in_quotes, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
 
 
 VALUE = _value(BARE + "++")
@@ -160,7 +165,9 @@ PRIVATE = (
     Mask(
         "secret",
         "((?i:(?:password|passwd|passphrase|pwd|secret|token|credential|cookie|(?<![a-z])ssn|session[_-]?id"
-        "|(?:api|access|secret|private)[_-]?key)"
+        r"|(?:api|access|secret|private|account|encryption|signing)[_-]?key"
+        # "pass: 3, fail: 2" tells none either
+        r"|(?<=[_\"'.-])pass|(?<![a-z])pass(?==))"
         # "bad credentials: user is locked" tells no secret
         r"(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?)" + KEY_END + ")" + VALUE,
         "$1<secret>",
@@ -194,8 +201,12 @@ PRIVATE = (
     ),
     Mask(
         "person",
-        "((?i:(?:first|last|full|given|family|middle|customer|contact|recipient|patient|(?:card|account)_?holder)_?names?"
-        "|(?<![a-z])(?:surname|card_?holder)s?)" + KEY_END + ")" + NAME,
+        "((?i:(?:first|last|full|given|family|middle|maiden|legal|preferred|display|"
+        + PERSON
+        + "|(?:card|account)_?holder)_?names?|(?<![a-z])(?:surname|card_?holder)s?)"
+        + KEY_END
+        + ")"
+        + NAME,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
@@ -258,12 +269,12 @@ PRIVATE = (
     ),
     Mask(
         "email",
-        r"(?<![^\s\"'<>()\[\]{},;:=|])[^\s\"'<>()\[\]{},;:=|@/]{1,64}"
-        r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}",
+        r"(?:(?<![^\s\"'<>()\[\]{},;:=|])|(?<=[^/]/))[^\s\"'<>()\[\]{},;:=|@/]{1,64}"
+        r"(?:@|%40)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}",
         "<email>",
-        "ada@example.org",
+        "ada@example.org, users/ada@example.org, ada%40example.org; not redis://ada@example.org",
         True,
-        needs=("@",),
+        needs=("@", "%40"),
     ),
     Mask(
         "iban",

@@ -20,6 +20,7 @@ from deadletter.pages.rows import MOST_ROWS
 from deadletter.report.queries import MOST_PATTERNS, Figures, figures
 
 HEADINGS = {
+    "n": "how many",
     "place": "queue",
     "dead_lettered": "dead letters",
     "expired_unseen": "expired unseen",

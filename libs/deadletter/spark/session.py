@@ -92,6 +92,12 @@ COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+REPEATED = (
+    *("system", "tenant", "queue", "subscription", "posted.producer"),
+    *(f"{told}.list.element.consumer" for told in ("deliveries", "failures")),
+)
+"""Columns in which few values are repeated, by their paths in a file of Parquet: with a dictionary they are read in
+half the time."""
 LARGE = COMPILED | {
     "spark.sql.adaptive.enabled": "true",
     # small partitions, as many as there is data for: what gathers a message's facts holds a partition's in memory
@@ -105,6 +111,7 @@ LARGE = COMPILED | {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
     # most ids and times differ: a dictionary of them takes two fifths of a write's time, for a quarter less of bytes
     "parquet.enable.dictionary": "false",
+    **{f"parquet.enable.dictionary#{path}": "true" for path in REPEATED},
 }
 SMALL = COMPILED | {
     HELD_ROWS: "10000",

@@ -43,7 +43,9 @@ def _take_in(lake: Lake, source: Source, size: int) -> list[str]:
     taken = partial(lake.read, tables.QUEUE_EVENTS)
     warnings = source.ignored() + source.gone(checkpoint, taken)
     if not size:
-        warnings.append(f"{source}: nothing to take in")
+        # what was taken in may be moved away
+        if not checkpoint.exists():
+            warnings.append(f"{source}: nothing to take in")
     else:
         try:
             _stream(lake, source)

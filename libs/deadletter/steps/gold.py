@@ -138,8 +138,8 @@ def derive(
     """
     done = lake.progress.all()
     habits = chosen_habits(lake, done, habits)
-    as_of = as_of or ("silver" in done and done["silver"].as_of)
-    if not as_of or "silver" not in done:
+    as_of = as_of or (done["silver"].as_of if "silver" in done else None)
+    if as_of is None or "silver" not in done:
         tell("gold: no event yet")
         return
     masks = lake_masks(lake)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.steps.summary import Tell
 from deadletter.tables import ALL_TABLES, PROGRESS, QUEUE_EVENTS
@@ -24,7 +25,12 @@ class Tidied:
 
 def maintain(lake: Lake, retain_hours: int = SHORTEST_RETENTION, tell: Tell = print) -> list[Tidied]:
     """OPTIMIZE and VACUUM every table of the lake; those that were never created are left out, and bronze where silver
-    has yet to read from it: it finds new events by the files that they came in."""
+    has yet to read from it: it finds new events by the files that they came in.
+
+    Raises :class:`~deadletter.errors.UsageError` for less than :data:`SHORTEST_RETENTION`.
+    """
+    if retain_hours < SHORTEST_RETENTION:
+        raise UsageError(f"{retain_hours} hours are too few to keep replaced files: {SHORTEST_RETENTION} at least")
     done = []
     lake.read(PROGRESS)  # where there is no lake, this says so
     with lake.lock():

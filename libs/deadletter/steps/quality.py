@@ -13,7 +13,7 @@ from deadletter import tables
 from deadletter.errors import GateError, first_line
 from deadletter.gates.docs import write_docs
 from deadletter.gates.gate import Gate
-from deadletter.gates.history import past
+from deadletter.gates.history import RELEASE, past
 from deadletter.gates.suites import load_all
 from deadletter.lake import Lake
 from deadletter.spark.parallel import together
@@ -21,8 +21,8 @@ from deadletter.steps.summary import Tell
 
 
 @contextmanager
-def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
-    """Hold the lake for one run, and give the gate that judges it.
+def gated(lake: Lake, tell: Tell = print, releases: bool = False) -> Iterator[Gate]:
+    """Hold the lake for one run, and give the gate that judges it; ``releases``: what comes from quarantine again.
 
     At the end, also where the gate stopped the run, what it found is kept and shown; where anything fails, its warnings
     are told, as nobody else gets them then. What stopped the run is told even if it cannot be kept. Raises before
@@ -30,7 +30,7 @@ def gated(lake: Lake, tell: Tell = print) -> Iterator[Gate]:
     """
     load_all()
     judged_at = datetime.now(UTC)
-    run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+    run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}{RELEASE if releases else ''}"
     gate = Gate(run_id, judged_at, lake=lake.root)
     with lake.lock():
         lake.clear_stage()  # of a run that was killed
@@ -66,5 +66,6 @@ def _keep(lake: Lake, gate: Gate, tell: Tell) -> None:
 
 
 def _keep_history(lake: Lake, gate: Gate) -> None:
-    history = gate.history(lake.spark, past(lake.read(tables.QUALITY_METRICS)))
+    released = gate.run_id.endswith(RELEASE)
+    history = gate.history(lake.spark, {} if released else past(lake.read(tables.QUALITY_METRICS)))
     lake.append(history, tables.QUALITY_METRICS)

@@ -46,7 +46,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     """
     summary = Summary()
     lake.tune(lake.size(tables.QUARANTINE))
-    with gated(lake, tell) as gate:
+    with gated(lake, tell, releases=True) as gate:
         lake.create_missing()
         ids = lake.stage(chosen.select("event_id", "captured_at"))
         _decide(lake, ids, RELEASED, who, why)

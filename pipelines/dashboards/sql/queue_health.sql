@@ -1,12 +1,9 @@
--- What happened in each queue, hour by hour.
+-- What happened in each queue.
 SELECT
   system,
   {place} AS place,
-  hour,
   sum(posted) AS posted,
-  sum(claimed) AS claimed,
   sum(settled) AS settled,
-  sum(dead_lettered) AS dead_lettered,
-  sum(expired_unseen) AS expired_unseen
+  sum(dead_lettered) AS dead_lettered
 FROM gold.queue_health
 GROUP BY ALL
