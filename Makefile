@@ -48,10 +48,10 @@ test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark C
 
 soak: setup ## What takes longer, more histories, more killed runs: make soak SEED=7 MESSAGES=100000 KILLS=25
 	DEADLETTER_SEED=$(or $(SEED),$(shell date +%j)) DEADLETTER_HISTORIES=$(or $(MESSAGES),100000) \
-		$(BIN)/pytest tests/properties/test_histories.py
+		$(BIN)/pytest -m "soak or not soak" tests/properties/test_histories.py
 	DEADLETTER_KILLS=$(or $(KILLS),25) $(BIN)/pytest tests/pipelines/test_kill.py
-	$(BIN)/pytest -m soak
-	$(OVER_CONNECT) $(ON_CONNECT)
+	$(BIN)/pytest -m soak --deselect tests/properties/test_histories.py
+	$(OVER_CONNECT) -m "soak or not soak" $(ON_CONNECT)
 
 lint: setup ## Check the style
 	$(BIN)/ruff check libs tests pipelines notebooks bench

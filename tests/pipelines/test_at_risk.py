@@ -29,7 +29,9 @@ def test_messages_at_their_limit_have_the_stores_own_count(lake):
         assert len(both) >= 0.8 * len(found) > 0, sorted(found.keys() - both)
         for key in both:
             assert abs(store[key]["claim_count"] - found[key]["claim_count"]) <= 1
-            assert found[key]["deliveries_left"] == found[key]["max_deliveries"] - found[key]["claim_count"] <= 1
+            left = found[key]["max_deliveries"] - found[key]["claim_count"]
+            assert found[key]["deliveries_left"] == left <= 1
+            assert found[key]["risk"] == ("at_limit" if left <= 0 else "one_short")
 
 
 def test_most_of_a_known_pattern_is_poison_in_truth(lake):

@@ -161,8 +161,9 @@ def test_a_server_is_asked_to_stop_until_all_have_ended(monkeypatch):
         until = time.monotonic() + 60
         while server.interrupted < 2 and time.monotonic() < until:
             time.sleep(0.1)
-    assert server.interrupted == 2
+    asked = server.interrupted
+    assert asked >= 2
     monkeypatch.setattr(jvm.Jvm, "ending", True)
     with jvm.queries_interrupted():
         pass
-    assert server.interrupted == 2
+    assert server.interrupted == asked

@@ -18,9 +18,10 @@ LINES = b'{"captured_at": "2026-11-20T20:53:01+00:00"}\n' * 100_000
 WHOLE = gzip.compress(LINES)
 JNU = """
 import subprocess
-from deadletter.spark import session
+from deadletter.spark import jars, session
 session.name_files_in_utf8()
-print(subprocess.run(["java", "-XshowSettings:properties", "-version"], capture_output=True, text=True).stderr)
+asked = [jars.java_command(), "-XshowSettings:properties", "-version"]
+print(subprocess.run(asked, capture_output=True, text=True).stderr)
 """
 
 

@@ -116,10 +116,10 @@ def test_volume_order_and_partitions_change_nothing(spark):
 
 
 def test_hostile_texts_take_bounded_time():
-    started = time.monotonic()
+    started = time.thread_time()  # other tests have the processors, too
     found = group_rows([*HOSTILE.values(), None, "\ud800 lone"])
     assert len(found) == len(HOSTILE) + 2
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_a_flood_of_names_ends_in_few_groups():
