@@ -140,13 +140,13 @@ def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
         if _server() and getattr(error, "error_code", "") not in UNKNOWN_RUN:
             told = f"MLflow at {_server()} cannot be asked for runs: {first_line(error)}"
             raise DeadletterError(_shown(told)) from None
-        raise UsageError(f"{option} {run_id}: no run is kept under this id ({first_line(error)})") from None
+        raise UsageError(f"{option} {run_id}: no run is kept under this id ({_shown(first_line(error))})") from None
     try:
         with tempfile.TemporaryDirectory() as scratch:
             path = kept.download_artifacts(run_id, TEMPLATES, scratch)
             return json.loads(Path(path).read_text(encoding="utf-8"))
     except Exception as error:  # as in log_run
-        raise UsageError(f"{option} {run_id}: the run keeps no patterns ({first_line(error)})") from None
+        raise UsageError(f"{option} {run_id}: the run keeps no patterns ({_shown(first_line(error))})") from None
 
 
 def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:

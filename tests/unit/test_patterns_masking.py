@@ -160,14 +160,28 @@ def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, m
         ('password := "open sesame"; x', "password := <secret>; x"),
         ("if (password == 'open sesame')", "if (password == <secret>)"),
         ("DB_PASS=opensesame smtp.pass: opensesame", "DB_PASS=<secret> smtp.pass: <secret>"),
+        ("<pass>open sesame</pass> pass=opensesame", "<pass><secret></pass> pass=<secret>"),
         ('{"pass":"open sesame"}', '{"pass":<secret>}'),
         ("AccountKey=opensesame;x", "AccountKey=<secret>;x"),
-        ('{"employee_name": "Ada Low", "displayName": "Ada"}', '{"employee_name": <name>, "displayName": <name>}'),
+        ('{"employee_name": "Ada Low", "userName":"Ada"}', '{"employee_name": <name>, "userName":<name>}'),
+        ("username=ada, n=1", "username=<name>, n=1"),
     ],
 )
 def test_private_values_are_found_however_languages_write_them(text, masked):
     assert mask_text(text, private_masks()) == masked
     assert "sesame" not in mask_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("token: InvalidTokenError('bad signature')", "token: <secret>'bad signature')"),
+        (versions := "shop/app@1.2.3, node_modules/lodash@4.17.21/index.js, icons/cart@2x.png", versions),
+        (counts := '{"pass":3,"fail":2}', counts),
+    ],
+)
+def test_what_only_looks_private_is_shown(text, shown):
+    assert mask_text(text, private_masks()) == shown
 
 
 def test_persons_are_hidden_where_json_is_indented():
@@ -214,7 +228,9 @@ def test_a_url_is_shown_without_its_password(url, shown):
         "two passwords: none fits",
         "hotel: full, hotels: full, intel=no",
         "unexpected token:\n  at the end",
-        "first pass: many, bypass: many",
+        "first pass: many, bypass: many, first-pass: many, bus_pass: gone",
+        '{"pass":many,"fail":few}',
+        "username: required, user_name: taken",
     ],
 )
 def test_what_only_looks_like_a_key_hides_nothing(text):

@@ -67,7 +67,7 @@ def print_life(found: Life, templates: Mapping[str, str]) -> None:
     for row in found.deaths:
         say(f"Died {plain(row['dead_lettered_at'])} in {place(row)}: {row['reason']}", bold=True)
         for line in death_lines(row, templates.get(row["pattern_id"])):
-            say(f"  {line}")
+            say(f"  {one_line(line)}")
         say(f"  rule: {rule(row)}")
         say(f"  behind it: event {row['event_id']}")
 
@@ -102,7 +102,7 @@ def death_lines(row: Mapping, template: str | None = None) -> Iterator[str]:
     named = f" as {its_id}" if its_id else ""
     yield f"went to {queue}{named}{end}" if queue else "no dead letter queue is known"
     if row["error"]:
-        yield f"last error: {one_line(row['error'])}"
+        yield f"last error: {row['error']}"
     if row["pattern_id"]:
         yield f"payload: {'; '.join(row['deviation'] or [row['deviation_key']])}"
         yield f"pattern {row['pattern_id']}" + (f": {template}" if template else "")

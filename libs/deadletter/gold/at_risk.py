@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.gold.dead_letters import ways
+from deadletter.gold.decisions import ALONG
 from deadletter.gold.facts import SilverFacts, counted_deliveries, last_count, last_error
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
@@ -59,12 +60,13 @@ def suspects(candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask], 
     return with_signature(suspected, masks, stage).select(*tables.SUSPECTS.column_names)
 
 
-def at_risk(suspected: DataFrame, named: DataFrame) -> DataFrame:
+def at_risk(suspected: DataFrame, named: DataFrame, along: Collection[str] = ()) -> DataFrame:
     """Rows of ``gold.at_risk``: :func:`suspects` with at most one delivery left, or of a known pattern.
 
-    ``named`` is what all dead letters say, as :func:`deadletter.gold.patterns.grouped`.
+    ``named`` is what all dead letters say, as :func:`deadletter.gold.patterns.grouped`; ``along``: what patterns were
+    split along, see :data:`deadletter.gold.decisions.ALONG`.
     """
-    known = _with_pattern(suspected, named).withColumn("risk", _risk())
+    known = _with_pattern(suspected, named, along).withColumn("risk", _risk())
     return known.where("risk != 'known_pattern' OR pattern_id IS NOT NULL").select(*tables.AT_RISK.column_names)
 
 
@@ -154,20 +156,20 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     return there.select(*QUEUE).distinct().join(others, list(QUEUE), "left_anti")
 
 
-def _with_pattern(suspected: DataFrame, named: DataFrame) -> DataFrame:
+def _with_pattern(suspected: DataFrame, named: DataFrame, along: Collection[str]) -> DataFrame:
     """Add ``pattern_id``: of the dead letters with the same error signature, else of those that died of the same
-    deviation, whatever errors it gave. A pattern can be split by queues and by deviations: what is like the message in
-    these as well comes first."""
+    deviation, whatever errors it gave. Where patterns were split ``along`` queues or deviations, first of those that
+    are in the same one."""
     told_by_payload = (F.col("kind") == "payload") | F.col("signature").isNull()
     by_error, by_payload = named.where("signature IS NOT NULL"), named.where(_deviates() & told_by_payload)
-    ways = [(by_error, ["signature"]), (by_payload, ["deviation_key"])]
-    if not named.where("part_of IS NOT NULL").isEmpty():
-        apart = ([*QUEUE_KEY, "deviation_key"], [*QUEUE_KEY], ["deviation_key"])
-        of_error = [(by_error, ["signature", *keys]) for keys in apart]
-        ways = [*of_error, ways[0], (by_payload, ["deviation_key", *QUEUE_KEY]), ways[1]]
-    for place, (rows, keys) in enumerate(ways):
+    parts = [ALONG[name] for name in ("queue", "deviation") if name in along]
+    # of several splits nobody knows here which pattern each was of: what is alike in all of it first
+    parts = [*([sum(parts, ())] if len(parts) > 1 else []), *parts, ()]
+    alike = [(by_error, ["signature", *part]) for part in parts]
+    alike += [(by_payload, ["deviation_key", *part]) for part in parts if "deviation_key" not in part]
+    for place, (rows, keys) in enumerate(alike):
         suspected = suspected.join(_pattern_of(rows, keys, f"_by{place}"), keys, "left")
-    return suspected.withColumn("pattern_id", F.coalesce(*[f"_by{place}" for place in range(len(ways))]))
+    return suspected.withColumn("pattern_id", F.coalesce(*[f"_by{place}" for place in range(len(alike))]))
 
 
 def _pattern_of(named: DataFrame, keys: list[str], name: str) -> DataFrame:

@@ -38,6 +38,11 @@ class Decisions:
     merged: Mapping[str, str] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
 
+    @property
+    def split_along(self) -> frozenset[str]:
+        """What patterns are split along, see :data:`ALONG`."""
+        return frozenset(move.value for move in self.moves if move.action == "split")
+
 
 def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) -> Decisions:
     """What holds after ``rows`` of ``control.pattern_decisions``, in the order in which they were made.

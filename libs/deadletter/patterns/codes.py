@@ -45,9 +45,11 @@ CODES = (
     Code("active_directory", "AADSTS", "[0-9]{4,7}", "AADSTS50011", ("AADSTS",)),
     Code(
         "http",
-        r"(?i:http(?:/[0-9](?:\.[0-9])?)?(?:[ _-]?(?:error!?|status|code|response)){0,3})" + SEPARATOR,
+        r"(?:HTTP(?:/[0-9](?:\.[0-9])?)?(?:[ _-]?(?:[Ee]rror!?|[Ss]tatus|[Cc]ode|[Rr]esponse)){0,3}"
+        # "http response: 150 bytes" is no status
+        r"|(?i:http(?:[ _-]?(?:error!?|status|code)){1,3}))" + SEPARATOR,
         "[1-5][0-9]{2}",
-        "HTTP 503, HTTP/1.1 404, HTTP status code: 429, HTTP error! status: 503",
+        "HTTP 503, HTTP/1.1 404, HTTP status code: 429, HTTP error! status: 503, httpStatus: 503",
         ("HTTP", "http", "Http"),
     ),
     Code(
@@ -61,10 +63,18 @@ CODES = (
     Code(
         "number",
         "(?i:(?:err|error|sql|vendor)[ _-]?(?:code|no|number)|errno|sqlcode)" + SEPARATOR + "-?",
-        "[A-Z]{0,4}[0-9]{1,6}",
-        "error code: 1062, [Errno 111], SQLCODE=-803, error_code=E1001",
+        "[0-9]{1,6}",
+        "error code: 1062, [Errno 111], SQLCODE=-803",
         # most texts speak of an error: few of its number
         ("ode", "ODE", "umber", "UMBER", "rrno", "rrNo", "RRNO", "rNo", *(f"r{mark}no" for mark in " _-")),
+    ),
+    Code(
+        "own",
+        # a vendor's code can be its name
+        "(?i:err(?:or)?[ _-]?code)" + SEPARATOR,
+        "[A-Z]{1,4}[0-9]{1,6}",
+        "error_code=E1001",
+        ("ode", "ODE"),
     ),
     Code(
         "exit",

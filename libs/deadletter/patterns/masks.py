@@ -35,8 +35,11 @@ SIGN = "(?:=>|:=|={1,2}+|:)"
 """What stands between a key and its value."""
 KEY_END = rf"(?:\\{{0,3}}[\"']\s{{0,8}}{SIGN}{SPACES}|[ \t]{{0,8}}{SIGN}[ \t]{{0,8}}|{ELEMENT})"
 """A quoted key's value may be on a line of its own; what follows another key's colon there is other text."""
-WRAPPED = r"(?:(?:[A-Za-z_]{0,32}\((?:[a-z_]{1,32}=)?|[bBuUrR]{1,2})(?=\\{0,3}[\"']))?+"
-"""What a language puts before a quoted value: b'' in Python, Some("") in Rust."""
+WRAPPED = (
+    r"(?:(?:(?![A-Za-z_]{0,32}(?:Error|Exception|Fault|Failure|Detail)\()[A-Za-z_]{0,32}\((?:[a-z_]{1,32}=)?"
+    r"|[bBuUrR]{1,2})(?=\\{0,3}[\"']))?+"
+)
+"""What a language puts before a quoted value: b'' in Python, Some("") in Rust. An error's text is no value."""
 TELLING = (
     *("msg", "errmsg", "message", "error_message", "errormessage", "err", "error", "reason", "cause"),
     *("detail", "details", "desc", "description", "code", "error_code", "errorcode", "status", "result"),
@@ -167,7 +170,8 @@ PRIVATE = (
         "((?i:(?:password|passwd|passphrase|pwd|secret|token|credential|cookie|(?<![a-z])ssn|session[_-]?id"
         r"|(?:api|access|secret|private|account|encryption|signing)[_-]?key"
         # "pass: 3, fail: 2" tells none either
-        r"|(?<=[_\"'.-])pass|(?<![a-z])pass(?==))"
+        r"|(?:db|smtp|mail|user|redis|ldap|admin|root)[_.-]?pass|(?<=<)pass(?=>)|(?<![a-z._-])pass(?==)"
+        r"|(?<=[\"'])pass(?=\\{0,3}[\"']\s{0,8}" + SIGN + r"\s{0,8}\\{0,3}[\"']))"
         # "bad credentials: user is locked" tells no secret
         r"(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?)" + KEY_END + ")" + VALUE,
         "$1<secret>",
@@ -201,12 +205,10 @@ PRIVATE = (
     ),
     Mask(
         "person",
-        "((?i:(?:first|last|full|given|family|middle|maiden|legal|preferred|display|"
-        + PERSON
-        + "|(?:card|account)_?holder)_?names?|(?<![a-z])(?:surname|card_?holder)s?)"
-        + KEY_END
-        + ")"
-        + NAME,
+        "((?i:(?:first|last|full|given|family|middle|maiden|legal|preferred|customer|contact|recipient|patient"
+        # "username: required" tells no name
+        r"|(?:card|account)_?holder|(?:user|person|employee)(?=_?names?(?:\\{0,3}[\"']|[ \t]{0,8}=)))_?names?"
+        "|(?<![a-z])(?:surname|card_?holder)s?)" + KEY_END + ")" + NAME,
         "$1<name>",
         'a person\'s name, where a key says so: "full_name": "Ada Low"',
         True,
@@ -270,7 +272,9 @@ PRIVATE = (
     Mask(
         "email",
         r"(?:(?<![^\s\"'<>()\[\]{},;:=|])|(?<=[^/]/))[^\s\"'<>()\[\]{},;:=|@/]{1,64}"
-        r"(?:@|%40)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}",
+        # "app@1.2.3" is a version, "cart@2x.png" a picture
+        r"(?:@|%40)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}"
+        r"\.(?!(?i:png|jpe?g|gif|svg|webp)(?![A-Za-z0-9-]))[A-Za-z][A-Za-z0-9-]{1,62}",
         "<email>",
         "ada@example.org, users/ada@example.org, ada%40example.org; not redis://ada@example.org",
         True,

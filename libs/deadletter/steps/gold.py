@@ -306,7 +306,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
     own_counts = lake.stage_few(dead_letter_counts(dead))
     counts = own_counts if others is None else own_counts.unionByName(others)
     derived = {
-        tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named),
+        tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named, decisions.split_along),
         tables.POISON_PATTERNS: lambda: poison_patterns(
             named,
             counts,
