@@ -177,6 +177,7 @@ def test_new_events_of_a_dead_letter_topic_find_what_went_there(runs):
     assert [row["removed_at"] is None for row in dead] == [True, False] * (DIED // 2)
 
 
+@pytest.mark.soak
 def test_time_alone_makes_a_pattern_quiet(runs, monkeypatch):
     """No queue is due; nor has silver anything to do where bronze's files were only tidied.
 

@@ -224,6 +224,10 @@ MISTAKES = {
         typed("unexpected_rows_expectation", unexpected_rows_query="SELECT 1"),
         "the query must read from {batch}",
     ),
+    "query of a table that is not there": (
+        typed("unexpected_rows_expectation", unexpected_rows_query="SELECT * FROM {batch} JOIN silver_claims"),
+        "unexpected_rows_query: silver_claims: only gold's suites read other tables",
+    ),
     "unknown severity": (rule(severity="fatal"), "severity is 'fatal', not one of critical, warning, info"),
     "no severity": (lambda document: document["expectations"][0].pop("severity"), "severity is None"),
     "no why": (rule(meta={"what_to_do": "look"}), "meta.why is missing"),

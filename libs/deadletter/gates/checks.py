@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,10 @@ from deadletter.errors import DeadletterError
 from deadletter.gates.catalogue import BOUNDS, COLUMN, LIST, ROW, TYPES, Expectation, in_family
 from deadletter.gates.sql import condition
 from deadletter.gates.values import bounds_mistakes, comparison_mistakes, is_parameter, value_mistakes
+from deadletter.tables import ALL_TABLES, MESSAGE_STATE, QUALITY_METRICS
 
+READ_IN_GOLD = {MESSAGE_STATE, *(table for table in ALL_TABLES if table.layer == "gold")} - {QUALITY_METRICS}
+"""The tables that a query of gold's suites can read beside the one that it judges."""
 PARAMETERS = ("as_of",)
 """What a suite of gold is given when its rules are judged: the time that gold stands for."""
 SEVERITIES = ("critical", "warning", "info")
@@ -31,7 +35,8 @@ def document_mistakes(document: Any, name: str, columns: Columns) -> list[str]:
     seen: dict[str, int] = {}
     for index, rule in enumerate(document["expectations"]):
         identity = rule.get("id") if isinstance(rule, dict) else None
-        found += [f"expectations[{index}] (id {identity}): {text}" for text in rule_mistakes(rule, columns, parameters)]
+        mistakes = rule_mistakes(rule, columns, parameters) or _unread(rule["kwargs"], name)
+        found += [f"expectations[{index}] (id {identity}): {text}" for text in mistakes]
         if isinstance(identity, str) and identity in seen:
             found.append(f"expectations[{index}] (id {identity}): the same id as expectations[{seen[identity]}]")
         seen.setdefault(str(identity), index)
@@ -54,6 +59,15 @@ def rule_mistakes(rule: Any, columns: Columns, parameters: Sequence[str] = PARAM
     if not isinstance(rule.get("kwargs"), dict):
         return [*found, "kwargs is missing"]
     return found + _kwargs(expectation, rule["kwargs"], columns, parameters)
+
+
+def _unread(kwargs: dict[str, Any], name: str) -> list[str]:
+    """The tables that a query names and that are not there when the table ``name`` is judged."""
+    read = READ_IN_GOLD if name.startswith("gold.") else ()
+    query = str(kwargs.get("unexpected_rows_query", ""))
+    named = [table for table in ALL_TABLES if re.search(rf"\b{table.layer}_{table.name}\b", query)]
+    told = "only gold's suites read other tables, those of gold and silver_message_state"
+    return [f"unexpected_rows_query: {table.layer}_{table.name}: {told}" for table in named if table not in read]
 
 
 def _uuid(value: Any) -> list[str]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from deadletter.errors import DeadletterError
 from deadletter.notebook.cells import Cell, execute
 from deadletter.pages import rows
-from deadletter.pages.html import NOTHING, chart, first_rows
+from deadletter.pages.html import NOTHING, figure, first_rows
 from deadletter.spark.sqltext import sql_name
 
 MOST_ROWS = 50
@@ -56,7 +56,7 @@ def _cell(cell: Cell) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, go.Figure):
-        return chart([{}], lambda _: value) if value.data else NOTHING
+        return figure(value) if value.data else NOTHING
     if isinstance(value, DataFrame):
         return first_rows(_rows(value), value.columns, MOST_ROWS)
     return f"<pre>{escape(str(value))}</pre>"

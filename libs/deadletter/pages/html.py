@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 
+import plotly.graph_objects as go
+
 from deadletter.pages.rows import MOST_ROWS
 
 NOTHING = '<p class="nothing">Nothing to show.</p>'
@@ -35,11 +37,12 @@ def cut_note(rows: Sequence, most: int, what: str = "rows") -> str:
 
 def chart(rows: list[dict], draw: Callable) -> str:
     """A chart's HTML, or a word where there are no rows. The script is in the page once."""
-    if not rows:
-        return NOTHING
-    return draw(rows).to_html(
-        full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True}
-    )
+    return figure(draw(rows)) if rows else NOTHING
+
+
+def figure(drawn: go.Figure) -> str:
+    """A figure's HTML, without the script."""
+    return drawn.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True})
 
 
 def table(rows: list[dict], names: Sequence[str], headings: Mapping[str, str] = NO_OTHERS) -> str:
