@@ -113,9 +113,9 @@ def log_run(
         kept.set_terminated(run)
         return run
     except Exception as error:  # plug-ins of MLflow keep artifacts: each raises errors of its own
+        told = f"the run is done, but MLflow at {address(folder)} did not keep it: {first_line(error)}"
         raise DeadletterError(
-            f"the run is done, but MLflow at {_shown(address(folder))} did not keep it: {_shown(first_line(error))}. "
-            "See MLFLOW_TRACKING_URI in docs/patterns.md; with that put right, the next run is kept."
+            f"{_shown(told)}. See MLFLOW_TRACKING_URI in docs/patterns.md; with that put right, the next run is kept."
         ) from None
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import runpy
 import shutil
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +16,12 @@ from deadletter.spark import session
 
 TESTS = Path(__file__).parent.parent / "captures"
 BUNDLED = Path(str(files("deadletter") / "captures"))
+PIPELINES = Path(__file__).parents[2] / "pipelines"
+
+
+def task(name):
+    """What a task of the scheduled job does, given its parameters."""
+    return runpy.run_path(str(PIPELINES / f"{name}.py"))["main"]
 
 
 def quiet(text):

@@ -1,8 +1,6 @@
 """A gate that stops a run: nothing half-written, everything told, and the next run picks up there."""
 
 import dataclasses
-import runpy
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,8 @@ from deadletter.gates.suites import Rule
 from deadletter.lake import Lake
 from deadletter.parsing import zaqar
 from tests.pipelines.comparing import COMPARED, assert_same_tables
-from tests.pipelines.conftest import few_lines, quiet
+from tests.pipelines.conftest import few_lines, quiet, task
 
-PIPELINES = Path(__file__).parents[2] / "pipelines"
 FEW = Rule(
     "00000000-0000-4000-8000-0000000000ff",
     "expect_table_row_count_to_be_between",
@@ -31,15 +28,11 @@ def with_rule(name):
     return dict(good) | {name: dataclasses.replace(good[name], rules=(*good[name].rules, FEW))}
 
 
-def task(name, *arguments):
-    runpy.run_path(str(PIPELINES / f"{name}.py"))["main"](list(arguments))
-
-
 def test_a_stopped_run_writes_nothing_of_the_layer_and_the_next_one_completes(spark, small_lake, tmp_path, monkeypatch):
     """Stopped in silver, then in gold, then not at all. The tasks of the scheduled job make the same lake as the
     command, from where a gate stopped that."""
     lake, landing = Lake(spark, str(tmp_path / "lake")), few_lines(tmp_path / "landing")
-    task("bronze", "--landing", str(landing), "--lake", lake.root)
+    task("bronze")(["--landing", str(landing), "--lake", lake.root])
     for table in (tables.MESSAGE_STATE, tables.DEAD_LETTERS):
         with monkeypatch.context() as broken:
             wrong = with_rule(table.full_name)
@@ -47,7 +40,7 @@ def test_a_stopped_run_writes_nothing_of_the_layer_and_the_next_one_completes(sp
             with pytest.raises(GateError) as stopped:
                 steps.run(lake, str(landing), tell=quiet)
         assert_stopped(lake, table, stopped.value)
-        task("silver" if table is tables.MESSAGE_STATE else "gold", "--lake", lake.root)
+        task(table.layer)(["--lake", lake.root])
     assert_same_tables(lake, small_lake, COMPARED)
 
 
@@ -67,6 +60,8 @@ def test_an_event_that_would_be_lost_stops_the_run(spark, tmp_path, monkeypatch)
             steps.run(lake, str(landing), tell=quiet)
     assert stopped.value.exit_code == 3
     assert lake.read(tables.MESSAGE_STATE).isEmpty() and lake.progress.of("silver") is None
+    task("silver")(["--lake", lake.root])
+    assert not lake.read(tables.MESSAGE_STATE).isEmpty()
 
 
 def assert_stopped(lake, table, stopped):

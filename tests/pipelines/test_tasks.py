@@ -1,9 +1,7 @@
 """The tasks of the scheduled job pass on what they are given; ``test_gates`` has them make a lake."""
 
 import contextlib
-import runpy
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,9 +12,8 @@ from deadletter.lake.statements import create_statement
 from deadletter.rules.zaqar_store import MONGODB
 from deadletter.steps import silver
 from deadletter.tables import PROGRESS, QUEUE_EVENTS
+from tests.pipelines.conftest import task
 from tests.pipelines.test_start import older
-
-PIPELINES = Path(__file__).parents[2] / "pipelines"
 
 
 def called(name, *arguments):
@@ -27,7 +24,7 @@ def called(name, *arguments):
         got.append((given, named))
         return ["of the step"]
 
-    main = runpy.run_path(str(PIPELINES / f"{name}.py"))["main"]
+    main = task(name)
     gate = SimpleNamespace(warnings=["of the gate"])
     main.__globals__.update(
         get_spark=lambda **_: None,
@@ -72,7 +69,7 @@ def test_silver_tells_that_a_collectors_clock_is_ahead(monkeypatch, capsys):
     def merge(_lake, _gate, summary):
         summary.as_of = datetime.now(UTC) + timedelta(hours=1)
 
-    main = runpy.run_path(str(PIPELINES / "silver.py"))["main"]
+    main = task("silver")
     gate = contextlib.nullcontext(SimpleNamespace(warnings=[]))
     main.__globals__.update(get_spark=lambda: None, Lake=lambda *_: None, gated=lambda _: gate)
     monkeypatch.setattr(silver, "merge", merge)
@@ -86,6 +83,6 @@ def test_a_task_tells_a_lake_of_another_version(spark, tmp_path, name):
     lake = Lake(spark, str(tmp_path))
     spark.sql(create_statement(lake.identifier(PROGRESS), older(PROGRESS)))
     lake.create_missing([QUEUE_EVENTS])
-    main = runpy.run_path(str(PIPELINES / f"{name}.py"))["main"]
+    main = task(name)
     with pytest.raises(SchemaError, match="was made by another version: control.progress: missing "):
         main(["--lake", lake.root])

