@@ -107,7 +107,9 @@ EVERY = "*"
 """In place of a queue's name: every queue of the tenant; in place of a tenant's: the whole broker."""
 
 POSTED = "struct<time:timestamp,event_id:string,position:int,ttl:bigint,delay:bigint,producer:string>"
-DELIVERY = "struct<time:timestamp,event_id:string,claim_id:string,consumer:string,broker_count:bigint>"
+DELIVERY = (
+    "struct<time:timestamp,event_id:string,claim_id:string,consumer:string,broker_count:bigint,redelivered:boolean>"
+)
 SETTLED = "struct<time:timestamp,event_id:string,claim_id:string,how:string>"
 FAILURE = "struct<time:timestamp,event_id:string,consumer:string,error:string>"
 DEATH = (
@@ -160,7 +162,12 @@ MESSAGE_STATE = Table(
         *_MESSAGE,
         Column("created_day", "date", "Day the message was created, as the first event that names it tells"),
         Column("posted", POSTED, "The earliest post: time, raw event, place in it, TTL and delay asked for"),
-        Column("deliveries", f"array<{DELIVERY}>", "Every claim granted or delivery made, in time order"),
+        Column(
+            "deliveries",
+            f"array<{DELIVERY}>",
+            "Every claim granted or delivery made, in time order. broker_count: deliveries before it, as the broker"
+            " counts them; redelivered: whether there was one, as RabbitMQ says",
+        ),
         Column("settled", SETTLED, "The earliest deletion or acknowledgement"),
         Column("failures", f"array<{FAILURE}>", "Negative acknowledgements, requeues and rejects, with the error"),
         Column("deaths", f"array<{DEATH}>", "Deaths that the broker reported, or a consumer as its reject"),

@@ -32,6 +32,8 @@ class Message:
     posted: int
     deliveries: list = field(default_factory=list)
     count: int | None = None  # the broker's own, lost at a restart; none: a v1 record
+    fresh: bool = True  # its queue has not delivered it yet
+    again: list = field(default_factory=list)  # when it was published once more under its id
     missed: int = 0  # deliveries that the broker no longer counts
     lost: int | None = None  # when a delivery first came with too low a count
     outcomes: list = field(default_factory=list)  # what consumers wrote down: (when, ack, requeue or reject)
@@ -51,6 +53,7 @@ class Queue:
     def __init__(self, chance, vhost, quorum, limit, ttl, retry):
         self.chance, self.vhost, self.quorum, self.ttl, self.retry = chance, vhost, quorum, ttl, retry
         self.argument, self.flag, self.lazy = limit, False, False
+        self.tells = chance.random() < 0.8  # whether what listens to the firehose keeps ``redelivered``
         self.policies, self.limits, self.mirrors = {}, [], {}
         self.messages, self.events, self.held = [], [], []
 
@@ -171,6 +174,20 @@ class Queue:
         self.messages.append(message)
         self.show(now, "publish", "q", message, routed_queues=["q"])
 
+    def done(self):
+        """What can be published once more: somebody is done with it, though nobody says so."""
+        known = self.tells and not self.ttl
+        ended = [m for m in self.messages if m.settled and m.purged is None and m.lost is None and not m.died]
+        return [m for m in ended if known and (not m.outcomes or m.outcomes[-1][1] != "ack")]
+
+    def publish_again(self, now, message):
+        """To its queue that is another message, which it has never delivered."""
+        message.settled, message.fresh, message.count, message.missed = False, True, None, 0
+        for copy in self.mirrors.values():
+            copy.pop(message.id, None)
+        message.again.append(now)
+        self.show(now, "publish", "q", message, routed_queues=["q"])
+
     def deliver(self, now, message):
         first = not message.count
         count = self.counted(message) if self.quorum and not (first and self.chance.random() < 0.5) else None
@@ -179,7 +196,9 @@ class Queue:
             message.lost = now
         if self.quorum or self.flag:
             message.count = self.counted(message) + 1
-        self.show(now, "deliver", "q", message, count)
+        told = {"redelivered": int(not message.fresh)} if self.tells else {}
+        message.fresh = False
+        self.show(now, "deliver", "q", message, count, **told)
 
     def fail(self, now, message, reject):
         """The consumer gives the message back, or refuses it for good."""
@@ -208,7 +227,7 @@ class Queue:
         message.deaths.insert(0, entry)
         message.count = None
         if self.retry and entry["count"] < 3 and self.chance.random() < 0.8:
-            back = now + 2 * SECOND
+            back, message.fresh = now + 2 * SECOND, True
             message.away.append(now)
             message.away_until = back
             old = next((d for d in message.deaths if d["queue"] == RETRY), None)
@@ -268,7 +287,8 @@ class Queue:
                 "dead_letter_queue": DLQ,
                 "reason": m.died["reason"],
                 "cause": m.died["cause"],
-                "claim_count": len([t for t in deliveries if t > (m.away or [0])[-1]]),  # a new message when it is back
+                # a new message when it is back
+                "claim_count": len([t for t in deliveries if t > max(m.away + m.again, default=0)]),
                 "max_deliveries": self.limit_at(died + SECOND if told else died),
                 "posted_at": m.posted,
                 "died": died,
@@ -332,7 +352,9 @@ def history(chance, vhost, size):
             queue.enable_flag(now)
             now += 1000
         what, ready = chance.random(), [m for m in queue.free(now) if m not in held]
-        if len(queue.messages) < size and what < 0.3:
+        if what < 0.03 and (done := queue.done()):
+            queue.publish_again(now, chance.choice(done))
+        elif len(queue.messages) < size and what < 0.3:
             queue.publish(now)
         elif what < 0.65 and ready:
             message = chance.choice(ready[:5])

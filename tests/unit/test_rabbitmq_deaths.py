@@ -233,6 +233,54 @@ def test_a_delivery_that_shows_a_count_was_not_the_first(at_risk):
     assert (row["claim_count"], row["deliveries_left"]) == (4, 0)
 
 
+def delivered(seconds, *, before, **headers):
+    """A delivery of which the broker says whether it made one ``before``."""
+    return at(seconds, firehose("deliver.orders", headers=headers, redelivered=int(before)))
+
+
+PUBLISHED_AGAIN = [
+    *(posted(0, "orders"), delivered(1, before=False), delivered(2, before=True), delivered(3, before=True)),
+    *(posted(4, "orders"), delivered(5, before=False)),
+]
+DONE_AGAIN, OPEN_AGAIN = story(*PUBLISHED_AGAIN), story(*PUBLISHED_AGAIN, delivered(6, before=True))
+DIES_AGAIN = story(*PUBLISHED_AGAIN, delivered(6, before=True), read(8, "dlq", entry("orders", 7)))
+BEFORE_ALL_EVENTS = story(delivered(1, before=True))
+
+
+def test_what_is_published_again_counts_anew(at_risk, died):
+    """To its queue it is another message, whatever its publisher calls it."""
+    (row,) = at_risk(OPEN_AGAIN)
+    assert (row["claim_count"], len(row["deliveries"])) == (2, 5)
+    (row,) = died(DIES_AGAIN)
+    assert row["claim_count"] == 2
+
+
+def test_what_was_last_delivered_for_the_first_time_counts_as_done(at_risk):
+    """Of one that was delivered before it is known that it came back."""
+    assert not at_risk(DONE_AGAIN)
+    assert len(at_risk(BEFORE_ALL_EVENTS)) == 1
+
+
+IN_MEMORY = rabbit(
+    "queue.created",
+    {"headers": {"name": "orders", "vhost": TENANT, "type": "rabbit_classic_queue", "arguments": []}},
+    "event_exchange",
+)
+COUNT_LOST, COUNT_ANEW = (
+    story(
+        *(at(0, IN_MEMORY), delivered(1, before=False, **{"x-delivery-count": 0})),
+        delivered(2, before=before, **{"x-delivery-count": 0}),
+    )
+    for before in (True, False)
+)
+
+
+def test_a_count_that_begins_with_a_message_was_not_lost(facts, dead):
+    told = by_story(discrepancies(facts, dead).collect())
+    assert [row["kind"] for row in told[COUNT_LOST]] == ["lost_counter"]
+    assert COUNT_ANEW not in told
+
+
 UNDECLARED = story(read(1, "orders"), read(2, "orders", **{"x-delivery-count": 0}))
 
 

@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (10, "f203c0b5b0503922")),
-        (JUDGES, deadletter.RULES_VERSION, ("17", "0b8777c8c88bdecf")),
+        (PARSES, parsing.PARSER_VERSION, (11, "f0276eb72929111b")),
+        (JUDGES, deadletter.RULES_VERSION, ("18", "1c8844ca6cf7a0f5")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

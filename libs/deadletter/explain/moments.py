@@ -19,7 +19,8 @@ TEXTS = {
     ),
     "deliveries": (
         "concat('delivery ', i + 1, coalesce(concat(' in claim ', m.claim_id), ''), "
-        "coalesce(concat(' to ', m.consumer), ''), coalesce(concat(', broker counts ', m.broker_count), ''))"
+        "coalesce(concat(' to ', m.consumer), ''), coalesce(concat(', broker counts ', m.broker_count), ''), "
+        "CASE WHEN m.redelivered THEN ', redelivered' ELSE '' END)"
     ),
     "claim_changes": "concat('claim ', m.claim_id, ' ', m.how)",
     "failures": "concat(m.what, coalesce(concat(': ', m.error), ''))",

@@ -23,7 +23,7 @@ from deadletter.rules.limits import limit_counts, most_deliveries
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, counting_classic
-from deadletter.rules.rabbitmq_deaths import since_return
+from deadletter.rules.rabbitmq_deaths import since_arrival
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE, QUEUE_KEY
@@ -42,9 +42,11 @@ def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> Data
 
 def counts_as_done() -> Column:
     """Whether a message of :func:`waiting` is open in name only: RabbitMQ's acknowledgements are not observable, so one
-    that was delivered only once counts as done. A delivery that shows a count was not the first."""
+    that was delivered only once counts as done. Where the broker does not say whether it delivered it before, a
+    delivery that shows a count was not the first."""
     once = (F.size("deliveries") < 2) & (F.coalesce(last_count(F.col("deliveries")), F.lit(0)) < 1)
-    return (F.col("status") == "outcome_unknown") & once
+    last = F.try_element_at("deliveries", F.lit(-1))
+    return (F.col("status") == "outcome_unknown") & F.coalesce(~last["redelivered"], once)
 
 
 def suspects(candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask], stage: Stage) -> DataFrame:
@@ -121,7 +123,7 @@ def _claim_count(policy: Column, facts: SilverFacts) -> Column:
     by_store = rules.counted_claims(F.col("deliveries"), F.col("policies"), F.col("resets"))
     claims = F.when(F.col("system") == "zaqar", by_store).when(waits_for_its_next_try(), F.lit(0))
     if facts.counts_in_classic_queues:
-        since = since_return(F.col("deliveries"), F.col("deaths"))
+        since = since_arrival(F.col("deliveries"), F.col("deaths"))
         remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
         claims = claims.when((F.col("system") == "rabbitmq") & counting_classic(policy), remembered)
     told = last_count(F.col("deliveries"))  # a broker that forgot some counts from there

@@ -126,16 +126,19 @@ def _claimed_after_death() -> Column:
 
 
 def _lost_counter() -> Column:
-    """RabbitMQ's count at a delivery is below the deliveries before it: the counter was in memory.
+    """RabbitMQ's count at a delivery, not the first, is below the deliveries before it: the counter was in memory.
 
     A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there. Of a queue
     whose declaration was not seen nobody knows which it is.
     """
     counted = F.transform(
         "deliveries",
-        lambda d, i: F.struct(d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier")),
+        lambda d, i: F.struct(
+            d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier"), d["redelivered"]
+        ),
     )
-    lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), 0)
+    again = F.filter(counted, lambda c: F.coalesce(c["redelivered"], F.lit(True)))
+    lost = F.get(F.filter(again, lambda c: c["broker"] < c["earlier"]), 0)
     stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
     in_memory = policy_at(F.col("policies"), lost["time"])["queue_type"] != "quorum"
     return difference(

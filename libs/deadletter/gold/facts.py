@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from deadletter.rules.policy import histories, is_purge
 from deadletter.rules.rabbitmq_counter import counting_classic
-from deadletter.rules.rabbitmq_deaths import of_one_kind, since_return
+from deadletter.rules.rabbitmq_deaths import of_one_kind, since_arrival
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage
 from deadletter.tables import MESSAGE, QUEUE_KEY
@@ -143,12 +143,11 @@ def counted_deliveries() -> Column:
     """How many deliveries of a row of ``silver.message_state`` count against a limit, as far as the brokers' rules say.
 
     RabbitMQ: the last delivery's own count and itself, since a quorum queue leaves out what is returned on purpose;
-    where none is shown, those since the message last came back from a death, a new one to its queue. Else all, or the
-    last one's count if that is more: it knows of deliveries before the first event. Pulsar's broker may forget some.
+    where none is shown, those since the message last came to its queue. Else all, or the last one's count if that is
+    more: it knows of deliveries before the first event. Pulsar's broker may forget some.
     """
     in_rabbitmq = F.col("system") == "rabbitmq"
-    came_back = in_rabbitmq & (F.size("deaths") > 0)
-    since = F.when(came_back, since_return(F.col("deliveries"), F.col("deaths"))).otherwise(F.col("deliveries"))
+    since = F.when(in_rabbitmq, since_arrival(F.col("deliveries"), F.col("deaths"))).otherwise(F.col("deliveries"))
     told = F.try_add(last_count(F.col("deliveries")), F.lit(1))  # of those before it
     # the last one at least: a message that is sent anew without its header does not show what it came back from
     seen = F.greatest(F.size(since), F.least(F.size("deliveries"), F.lit(1))).cast("bigint")

@@ -10,7 +10,7 @@ from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps
-from deadletter.rules.rabbitmq_deaths import first_told, is_same, returned_from, since_return
+from deadletter.rules.rabbitmq_deaths import first_told, is_same, returned_from, since_arrival
 from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
@@ -184,7 +184,7 @@ def _judged_by_limit(facts: SilverFacts) -> DataFrame:
     state = facts.state.where("system = 'rabbitmq'").where(_may_die(queues.agg(F.min("lowest")).scalar()))
     state = state.join(queues, list(QUEUE_KEY), "left").where(_may_die(F.col("lowest"))).drop("lowest")
     # once a message: each moment would make them anew
-    steps = counter_steps(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"))
+    steps = counter_steps(since_arrival(F.col("deliveries"), F.col("deaths")), F.col("policies"))
     return state.withColumns({"steps": steps, "moments": lying_in_queue()}).withColumn("over", over_limit())
 
 

@@ -9,7 +9,7 @@ from deadletter.gold.difference import difference, of_queue
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules.policy import policy_at
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps, counting_classic
-from deadletter.rules.rabbitmq_deaths import since_return
+from deadletter.rules.rabbitmq_deaths import since_arrival
 
 
 def with_counts(state: DataFrame) -> DataFrame:
@@ -18,7 +18,7 @@ def with_counts(state: DataFrame) -> DataFrame:
     promotions; else null. ``state`` has ``policies``.
     """
     classic = F.exists("policies", counting_classic)
-    counted = F.when((F.col("system") == "rabbitmq") & classic, since_return(F.col("deliveries"), F.col("deaths")))
+    counted = F.when((F.col("system") == "rabbitmq") & classic, since_arrival(F.col("deliveries"), F.col("deaths")))
     # once a message: each delivery would make the steps anew
     return (
         state.withColumn("counted", counted)

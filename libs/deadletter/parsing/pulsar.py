@@ -177,7 +177,8 @@ def _facts() -> str:
         created_at="CASE WHEN NOT retried THEN published END",  # a copy in a retry topic was published later
         delivery=(
             f"named_struct({moment}, 'claim_id', NULL, 'consumer', consumer, "
-            f"'broker_count', CASE WHEN retried THEN {whole(_RETRIES)} ELSE {whole('redelivery_count')} END)"
+            f"'broker_count', CASE WHEN retried THEN {whole(_RETRIES)} ELSE {whole('redelivery_count')} END, "
+            "'redelivered', NULL)"
         ),
     )
     acknowledge = message_fact(**mine, settled=f"named_struct({moment}, 'claim_id', NULL, 'how', 'acknowledge')")

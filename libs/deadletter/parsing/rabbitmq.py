@@ -27,7 +27,7 @@ FIELDS = {
 HEADERS = (
     "struct<properties:string,vhost:string,connection:string,channel:string,routed_queues:array<string>,"
     "name:string,type:string,arguments:string,pattern:string,priority:string,`apply-to`:string,"
-    "definition:string,node:string,error:string,exchange_name:string>"
+    "definition:string,node:string,error:string,exchange_name:string,redelivered:string>"
 )
 DEATHS = "array<struct<count:bigint,reason:string,queue:string,time:string>>"
 
@@ -224,7 +224,8 @@ def _facts() -> str:
             "concat(head.connection, ' (', head.channel, ')'), "
             # since 4.3 a message that was only returned on purpose shows how often it was acquired, and no count
             "'broker_count', coalesce(try_cast(message_headers['x-delivery-count'] AS bigint), "
-            "CASE WHEN message_headers['x-acquired-count'] IS NOT NULL THEN 0L END))"
+            "CASE WHEN message_headers['x-acquired-count'] IS NOT NULL THEN 0L END), "
+            "'redelivered', try_cast(head.redelivered AS boolean))"
         ),
     )
     outcome = {"queue": "queue", "message_id": "message_id", "created_at": created}

@@ -232,7 +232,7 @@ def _messages(parsed: DataFrame) -> DataFrame:
         f"m.messages.ttl AS bigint), CASE WHEN before_v2 THEN {DEFAULT_TTL}L END), 'delay', CASE WHEN before_v2 THEN 0L"
         f" ELSE {seconds('m.messages.delay')} END, 'producer', client_id) END",
         delivery=f"CASE WHEN kind IN ('claim', 'pop') THEN named_struct({moment}, 'claim_id', claim_id,"
-        " 'consumer', client_id, 'broker_count', NULL) END",
+        " 'consumer', client_id, 'broker_count', NULL, 'redelivered', NULL) END",
         settled=f"CASE kind WHEN 'pop' THEN {settled.format('claim_id', 'pop')}"
         f" WHEN 'delete' THEN {settled.format('deleted_with', 'delete')} END",
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from deadletter.spark.columns import bound
+
 
 def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
     """Whether ``delivery``, from the queue of a message's ``death``, shows that it came back from it.
@@ -40,7 +42,11 @@ def of_one_kind(told: Column, death: Column) -> Column:
     return (told["reason"] == death["reason"]) & (told["first"] == death["first"])
 
 
-def since_return(deliveries: Column, deaths: Column) -> Column:
-    """The deliveries since the message last came back from a death: a queue counts anew from there."""
+def since_arrival(deliveries: Column, deaths: Column) -> Column:
+    """The deliveries since the message last came to its queue, which counts anew from there: back from a death, or
+    published again under its id. Of the first one a broker says that it delivers the message for the first time."""
     survived = F.filter(deaths, lambda death: F.exists(deliveries, lambda d: returned_from(d, death, deaths)))
-    return F.filter(deliveries, lambda d: F.forall(survived, lambda death: returned_from(d, death, deaths)))
+    back = F.filter(deliveries, lambda d: F.forall(survived, lambda death: returned_from(d, death, deaths)))
+    firsts = F.filter(deliveries, lambda d: ~d["redelivered"])
+    arrived = F.struct(F.array_max(firsts)["time"].alias("time"))
+    return bound(arrived, lambda at: F.filter(back, lambda d: F.coalesce(d["time"] >= at["time"], F.lit(True))))
