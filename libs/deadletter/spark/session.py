@@ -64,7 +64,9 @@ LOCAL = {
 ON_LINUX = "-XX:+UseTransparentHugePages -Djdk.lang.Process.launchMechanism=VFORK"
 """A virtual machine can be slow to give a process its memory page by page: huge pages are few. The processes that
 Hadoop starts for a file's mode are started without a helper process for each. Other systems' JVMs know neither."""
-JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
+JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -XX:FreqInlineSize=60 -XX:InlineSmallCode=600"
+"""The second compiler puts small methods alone into those that call them: what it does beyond that takes it longer than
+planning some hundred queries saves."""
 QUICK_JVM = f"{JVM} -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=400m"
 """A command that is over in a minute ends before the second compiler has paid for itself."""
 WARNS_NOBODY = "-Xlog:disable -Xlog:all=error:stderr"
