@@ -166,7 +166,7 @@ MESSAGE_STATE = Table(
             "deliveries",
             f"array<{DELIVERY}>",
             "Every claim granted or delivery made, in time order. broker_count: deliveries before it, as the broker"
-            " counts them; redelivered: whether there was one, as RabbitMQ says",
+            " counts them; redelivered: whether RabbitMQ says that it is not the first",
         ),
         Column("settled", SETTLED, "The earliest deletion or acknowledgement"),
         Column("failures", f"array<{FAILURE}>", "Negative acknowledgements, requeues and rejects, with the error"),

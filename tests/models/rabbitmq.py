@@ -227,7 +227,8 @@ class Queue:
         message.deaths.insert(0, entry)
         message.count = None
         if self.retry and entry["count"] < 3 and self.chance.random() < 0.8:
-            back, message.fresh = now + 2 * SECOND, True
+            # since 4.0 a quorum queue takes a dead letter of one for delivered
+            back, message.fresh = now + 2 * SECOND, not self.quorum or self.chance.random() < 0.5
             message.away.append(now)
             message.away_until = back
             old = next((d for d in message.deaths if d["queue"] == RETRY), None)

@@ -12,6 +12,7 @@ from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.status import message_status
+from deadletter.gold.survival import outcomes
 from tests.pipelines.broken_events import firehose, policy_set, queue_created, rabbit
 from tests.unit.stories import TENANT, apart, by_story, deaths
 from tests.unit.timed import START, at
@@ -244,7 +245,10 @@ PUBLISHED_AGAIN = [
 ]
 DONE_AGAIN, OPEN_AGAIN = story(*PUBLISHED_AGAIN), story(*PUBLISHED_AGAIN, delivered(6, before=True))
 DIES_AGAIN = story(*PUBLISHED_AGAIN, delivered(6, before=True), read(8, "dlq", entry("orders", 7)))
-BEFORE_ALL_EVENTS = story(delivered(1, before=True))
+DIED_BEFORE = story(*PUBLISHED_AGAIN, read(8, "dlq", entry("orders", 3, "delivery_limit")))
+SETTLED_BEFORE = story(*PUBLISHED_AGAIN, acked(4, "orders"))
+BEFORE_ALL_EVENTS = story(at(1, firehose("deliver.orders", redelivered=True)))
+AT_ONE_TIME = [story(delivered(1, before=False), delivered(1, before=True) | {"n": n}) for n in range(4)]
 
 
 def test_what_is_published_again_counts_anew(at_risk, died):
@@ -255,10 +259,19 @@ def test_what_is_published_again_counts_anew(at_risk, died):
     assert row["claim_count"] == 2
 
 
+def test_what_is_published_again_later_counts_for_no_end(died, facts, dead):
+    """A dead letter that nobody read so far, and what a consumer wrote down."""
+    (row,) = died(DIED_BEFORE)
+    assert row["claim_count"] == 3
+    (row,) = by_story(outcomes(facts, dead).collect())[SETTLED_BEFORE]
+    assert (row["deliveries"], row["outcome"]) == (3, "settled")
+
+
 def test_what_was_last_delivered_for_the_first_time_counts_as_done(at_risk):
     """Of one that was delivered before it is known that it came back."""
     assert not at_risk(DONE_AGAIN)
     assert len(at_risk(BEFORE_ALL_EVENTS)) == 1
+    assert [len(at_risk(name)) for name in AT_ONE_TIME] == [1] * len(AT_ONE_TIME)
 
 
 IN_MEMORY = rabbit(
@@ -269,7 +282,7 @@ IN_MEMORY = rabbit(
 COUNT_LOST, COUNT_ANEW = (
     story(
         *(at(0, IN_MEMORY), delivered(1, before=False, **{"x-delivery-count": 0})),
-        delivered(2, before=before, **{"x-delivery-count": 0}),
+        *(delivered(2, before=before, **{"x-delivery-count": 0}), delivered(3, before=True, **{"x-delivery-count": 1})),
     )
     for before in (True, False)
 )

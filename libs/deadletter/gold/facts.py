@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from deadletter.rules.policy import histories, is_purge
 from deadletter.rules.rabbitmq_counter import counting_classic
-from deadletter.rules.rabbitmq_deaths import of_one_kind, since_arrival
+from deadletter.rules.rabbitmq_deaths import of_one_kind, since_arrival, until_published_again
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage
 from deadletter.tables import MESSAGE, QUEUE_KEY
@@ -157,13 +157,19 @@ def counted_deliveries() -> Column:
 def until_settled(died: Column) -> Column:
     """The deliveries of a row of ``silver.message_state`` until it was settled, all of one that ``died`` (null: no).
 
-    A Pulsar subscription that seeks back gets once more what it has settled: that begins a new count.
+    A Pulsar subscription that seeks back gets once more what it has settled: that begins a new count. So does a
+    RabbitMQ message that is published again under its id.
     """
     # brokers' clocks tell milliseconds
     before = F.filter("deliveries", lambda d: F.unix_millis(d["time"]) <= F.unix_millis("settled.time"))
-    first = F.when(F.size(before) > 0, before).otherwise(F.slice("deliveries", 1, 1))
-    counts = (F.col("system") == "pulsar") & F.col("settled").isNotNull() & ~F.coalesce(died, F.lit(False))
-    return F.when(counts, first).otherwise(F.col("deliveries"))
+    first = F.slice("deliveries", 1, 1)
+    settled = F.col("settled").isNotNull() & ~F.coalesce(died, F.lit(False))
+    published = until_published_again(F.col("deliveries"), F.col("settled.time"))
+    return (
+        F.when(settled & (F.col("system") == "pulsar"), F.when(F.size(before) > 0, before).otherwise(first))
+        .when(settled & (F.col("system") == "rabbitmq"), published)
+        .otherwise(F.col("deliveries"))
+    )
 
 
 def last_count(deliveries: Column) -> Column:

@@ -10,7 +10,7 @@ from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps
-from deadletter.rules.rabbitmq_deaths import first_told, is_same, returned_from, since_arrival
+from deadletter.rules.rabbitmq_deaths import first_told, is_same, returned_from, since_return, until_published_again
 from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
@@ -103,6 +103,8 @@ def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
     observed = F.col("death.evidence") == "observed"
     second = F.when(observed, F.expr(_SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
     state = state.where("death IS NOT NULL")
+    # counted are those that led to the death
+    state = state.withColumn("deliveries", until_published_again(F.col("deliveries"), F.col("death.time") + second))
     return state.withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second)).select(
         "tenant",
         "queue",
@@ -184,7 +186,7 @@ def _judged_by_limit(facts: SilverFacts) -> DataFrame:
     state = facts.state.where("system = 'rabbitmq'").where(_may_die(queues.agg(F.min("lowest")).scalar()))
     state = state.join(queues, list(QUEUE_KEY), "left").where(_may_die(F.col("lowest"))).drop("lowest")
     # once a message: each moment would make them anew
-    steps = counter_steps(since_arrival(F.col("deliveries"), F.col("deaths")), F.col("policies"))
+    steps = counter_steps(since_return(F.col("deliveries"), F.col("deaths")), F.col("policies"))
     return state.withColumns({"steps": steps, "moments": lying_in_queue()}).withColumn("over", over_limit())
 
 

@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 from deadletter.gold.difference import difference, of_queue
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules.policy import policy_at
-from deadletter.rules.rabbitmq_counter import count_at, counter_steps, counting_classic
+from deadletter.rules.rabbitmq_counter import DELIVERY, FIRST, count_at, counter_steps, counting_classic
 from deadletter.rules.rabbitmq_deaths import since_arrival
 
 
 def with_counts(state: DataFrame) -> DataFrame:
-    """Add ``counts``: of each delivery since the last death of a message in a classic RabbitMQ queue its ``time``, the
+    """Add ``counts``: of each delivery since a message last came to its classic RabbitMQ queue its ``time``, the
     ``limit`` then in force, the queue's own ``count`` just before it, and the count ``unharmed`` by restarts and
     promotions; else null. ``state`` has ``policies``.
     """
@@ -23,7 +23,7 @@ def with_counts(state: DataFrame) -> DataFrame:
     return (
         state.withColumn("counted", counted)
         .withColumn("steps", counter_steps(F.col("counted"), F.col("policies")))
-        .withColumn("harmless", F.filter("steps", lambda step: step["kind"].isin("delivery", "deleted")))
+        .withColumn("harmless", F.filter("steps", lambda step: step["kind"].isin(DELIVERY, FIRST, "deleted")))
         .withColumn("counts", F.transform("counted", _counts))
         .drop("counted", "steps", "harmless")
     )

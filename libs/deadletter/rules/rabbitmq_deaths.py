@@ -42,11 +42,29 @@ def of_one_kind(told: Column, death: Column) -> Column:
     return (told["reason"] == death["reason"]) & (told["first"] == death["first"])
 
 
-def since_arrival(deliveries: Column, deaths: Column) -> Column:
-    """The deliveries since the message last came to its queue, which counts anew from there: back from a death, or
-    published again under its id. Of the first one a broker says that it delivers the message for the first time."""
+def since_return(deliveries: Column, deaths: Column) -> Column:
+    """The deliveries since the message last came back from a death: a queue counts anew from there."""
     survived = F.filter(deaths, lambda death: F.exists(deliveries, lambda d: returned_from(d, death, deaths)))
-    back = F.filter(deliveries, lambda d: F.forall(survived, lambda death: returned_from(d, death, deaths)))
-    firsts = F.filter(deliveries, lambda d: ~d["redelivered"])
-    arrived = F.struct(F.array_max(firsts)["time"].alias("time"))
+    return F.filter(deliveries, lambda d: F.forall(survived, lambda death: returned_from(d, death, deaths)))
+
+
+def since_arrival(deliveries: Column, deaths: Column) -> Column:
+    """The deliveries since the message last came to its queue: back from a death, or published again under its id. Of
+    the first one RabbitMQ says that it is not a redelivery."""
+    arrived = F.struct(F.array_max(F.filter(deliveries, is_first))["time"].alias("time"))
+    back = since_return(deliveries, deaths)
     return bound(arrived, lambda at: F.filter(back, lambda d: F.coalesce(d["time"] >= at["time"], F.lit(True))))
+
+
+def until_published_again(deliveries: Column, end: Column) -> Column:
+    """The deliveries of the message that was done with at ``end``, without those of one that was published under its id
+    later. All of them where the first seems to be later, too: its events were collected late."""
+    later = F.filter(deliveries, lambda d: is_first(d) & (d["time"] > end))
+    known = F.exists(deliveries, lambda d: d["time"] <= end)
+    again = F.struct(F.when(known, F.array_min(later)["time"]).alias("time"))
+    return bound(again, lambda at: F.filter(deliveries, lambda d: F.coalesce(d["time"] < at["time"], F.lit(True))))
+
+
+def is_first(delivery: Column) -> Column:
+    """Whether RabbitMQ says that its queue had not delivered the message before; null where nobody says."""
+    return ~delivery["redelivered"]

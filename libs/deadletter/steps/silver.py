@@ -45,6 +45,7 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     anew = "parser" not in noted or noted["parser"].source_version != PARSER_VERSION
     done = None if anew else noted.get("silver")
     if anew and "silver" in noted:
+        lake.check_tables()
         tell("silver: parsing all events again, as this version reads them differently")
         lake.progress.note("gold", STALE, noted["gold"].as_of if "gold" in noted else None)
     version = lake.version(tables.QUEUE_EVENTS)
