@@ -36,7 +36,7 @@ def message_state(spark, messages):
     times = f"sequence(1, CASE WHEN id % 100 = 0 THEN {TIMES} ELSE 1 + CAST(id % 2 AS int) END)"
     values = rabbitmq_message(at(posted)) | {
         "deliveries": f"transform({times}, n -> named_struct('time', {at(f'{posted} + 60 * n')}, 'event_id', "
-        "concat('d', n), 'claim_id', NULL, 'consumer', 'c', 'broker_count', NULL))",
+        "concat('d', n), 'claim_id', NULL, 'consumer', 'c', 'broker_count', NULL, 'redelivered', n > 1))",
         "failures": f"transform({times}, n -> named_struct('time', {at(f'{posted} + 60 * n + 1')}, 'event_id', "
         "concat('f', n), 'consumer', 'c', 'error', NULL))",
         "deaths": "array()",

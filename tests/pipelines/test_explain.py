@@ -77,7 +77,7 @@ def test_a_dead_letter_that_somebody_received(spark, tmp_path):
     """It has a life of its own in the dead letter topic, in which nothing is said of the death."""
     lake, key = Lake(spark, str(tmp_path)), {"system": "pulsar", "tenant": "p/d", "subscription": "s"}
     lake.create_missing()
-    received = {"queue": "orders-dead", "message_id": "11:0:-1", "deliveries": [(NOON, "e", None, "ann", 0)]}
+    received = {"queue": "orders-dead", "message_id": "11:0:-1", "deliveries": [(NOON, "e", None, "ann", 0, None)]}
     died = {"queue": "orders", "message_id": "3:0:-1", "dead_letter_message_id": "11:0:-1"}
     for table, row in {tables.MESSAGE_STATE: received, tables.DEAD_LETTERS: died}.items():
         rows = [[(key | row).get(name) for name in table.column_names]]
@@ -92,7 +92,7 @@ def test_an_id_that_a_pulsar_client_would_print_for_another_one(spark, tmp_path)
     lake = Lake(spark, str(tmp_path))
     lake.create_missing()
     state = {"system": "rabbitmq", "tenant": "/", "queue": "orders", "subscription": "", "message_id": "42:7:0"}
-    state["deliveries"] = [(NOON, "e", None, "ann", None)]
+    state["deliveries"] = [(NOON, "e", None, "ann", None, None)]
     rows = [[state.get(name) for name in tables.MESSAGE_STATE.column_names]]
     lake.append(spark.createDataFrame(rows, tables.MESSAGE_STATE.ddl), tables.MESSAGE_STATE)
     found = life(lake, "42:7:0", NOON)

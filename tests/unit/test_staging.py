@@ -34,7 +34,8 @@ def messages(spark):
     key = ["zaqar", "p", "q", ""]
     rows = []
     for number, time in enumerate(TIMES):
-        told = {"message_id": f"m{number}", "deliveries": [(time, "e", None, "né", None)] * number, "failures": []}
+        delivery = (time, "e", None, "né", None, None)
+        told = {"message_id": f"m{number}", "deliveries": [delivery] * number, "failures": []}
         told |= {"posted": (time, "e", number, None, 7, None) if number else None, "seen": time}
         rows.append([*key, *[told.get(name) for name in tables.MESSAGE_STATE.column_names[4:]]])
     return spark.createDataFrame(rows, tables.MESSAGE_STATE.ddl)

@@ -8,7 +8,7 @@ PAYLOAD = '{"host": "web-1"}'
 
 def test_who_posted_a_message_that_nobody_received_is_compared_with_nobody(spark):
     """Its queue's consumers and producers are those of delivered messages."""
-    rows = [("received", [(None, "e", None, "c-1", None)]), ("expired", []), ("unseen", None)]
+    rows = [("received", [(None, "e", None, "c-1", None, None)]), ("expired", []), ("unseen", None)]
     dead = spark.createDataFrame(rows, f"message_id STRING, deliveries array<{DELIVERY}>")
     given = {"payload": f"'{PAYLOAD}'", "message_id": "message_id"}
     others = [column for column in DEAD_LETTERS.columns if column.name != "traits"]
