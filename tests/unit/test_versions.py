@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (11, "f0276eb72929111b")),
-        (JUDGES, deadletter.RULES_VERSION, ("18", "598a290cbc888bdd")),
+        (JUDGES, deadletter.RULES_VERSION, ("18", "f5e6bdab77a95e77")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

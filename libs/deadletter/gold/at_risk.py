@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.gold.dead_letters import ways
 from deadletter.gold.decisions import ALONG
-from deadletter.gold.facts import SilverFacts, counted_deliveries, last_count, last_error
+from deadletter.gold.facts import SilverFacts, counted_deliveries, last_error, last_told
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
 from deadletter.gold.rabbitmq import waits_for_its_next_try, work_queues
@@ -23,7 +23,7 @@ from deadletter.rules.limits import limit_counts, most_deliveries
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, counting_classic
-from deadletter.rules.rabbitmq_deaths import is_first, since_arrival
+from deadletter.rules.rabbitmq_deaths import since_arrival
 from deadletter.rules.zaqar_store import REDIS, Habits
 from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE, QUEUE_KEY
@@ -44,10 +44,9 @@ def counts_as_done() -> Column:
     """Whether a message of :func:`waiting` is open in name only: RabbitMQ's acknowledgements are not observable, so one
     whose last delivery is no redelivery counts as done. Where nobody says which it is, one that was delivered once: a
     delivery that shows a count was not the first."""
-    once = (F.size("deliveries") < 2) & (F.coalesce(last_count(F.col("deliveries")), F.lit(0)) < 1)
-    # of several at one time, which not every clock tells apart, a redelivery
-    told = F.transform("deliveries", lambda d: F.struct(d["time"].alias("time"), d["redelivered"].alias("redelivered")))
-    return (F.col("status") == "outcome_unknown") & F.coalesce(is_first(F.array_max(told)), once)
+    count, again = (last_told(F.col("deliveries"), name) for name in ("broker_count", "redelivered"))
+    once = (F.size("deliveries") < 2) & (F.coalesce(count, F.lit(0)) < 1)
+    return (F.col("status") == "outcome_unknown") & F.coalesce(~again, once)
 
 
 def suspects(candidates: DataFrame, profiles: DataFrame, masks: Sequence[Mask], stage: Stage) -> DataFrame:
@@ -127,7 +126,7 @@ def _claim_count(policy: Column, facts: SilverFacts) -> Column:
         since = since_arrival(F.col("deliveries"), F.col("deaths"))
         remembered = counter(since, F.col("policies"), F.lit(facts.as_of))
         claims = claims.when((F.col("system") == "rabbitmq") & counting_classic(policy), remembered)
-    told = last_count(F.col("deliveries"))  # a broker that forgot some counts from there
+    told = last_told(F.col("deliveries"), "broker_count")  # a broker that forgot some counts from there
     claims = claims.when(F.col("system") == "pulsar", F.try_add(told, F.lit(1)))
     return F.coalesce(claims, counted_deliveries())
 

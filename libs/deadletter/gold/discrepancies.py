@@ -133,9 +133,8 @@ def _lost_counter() -> Column:
     A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there. Of a queue
     whose declaration was not seen nobody knows which it is.
     """
-    in_rabbitmq = F.col("system") == "rabbitmq"
     counted = F.transform(
-        F.when(in_rabbitmq, since_arrival(F.col("deliveries"), F.col("deaths"))),
+        F.when(F.col("system") == "rabbitmq", since_arrival(F.col("deliveries"), F.col("deaths"))),
         lambda d, i: F.struct(d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier")),
     )
     lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), 0)
@@ -143,7 +142,7 @@ def _lost_counter() -> Column:
     in_memory = policy_at(F.col("policies"), lost["time"])["queue_type"] != "quorum"
     return difference(
         "lost_counter",
-        lost.isNotNull() & stayed & in_rabbitmq & F.coalesce(in_memory, F.lit(False)),
+        lost.isNotNull() & stayed & F.coalesce(in_memory, F.lit(False)),
         lost["time"],
         lost["broker"],
         lost["earlier"],

@@ -148,7 +148,7 @@ def counted_deliveries() -> Column:
     """
     in_rabbitmq = F.col("system") == "rabbitmq"
     since = F.when(in_rabbitmq, since_arrival(F.col("deliveries"), F.col("deaths"))).otherwise(F.col("deliveries"))
-    told = F.try_add(last_count(F.col("deliveries")), F.lit(1))  # of those before it
+    told = F.try_add(last_told(F.col("deliveries"), "broker_count"), F.lit(1))  # of those before it
     # the last one at least: a message that is sent anew without its header does not show what it came back from
     seen = F.greatest(F.size(since), F.least(F.size("deliveries"), F.lit(1))).cast("bigint")
     return F.when(in_rabbitmq, F.coalesce(told, seen)).otherwise(F.greatest(seen, told))
@@ -172,11 +172,11 @@ def until_settled(died: Column) -> Column:
     )
 
 
-def last_count(deliveries: Column) -> Column:
-    """The broker's count at the last delivery, the highest of those at the same time: not every clock tells these
-    apart."""
-    counts = F.transform(deliveries, lambda d: F.struct(d["time"].alias("time"), d["broker_count"].alias("count")))
-    return F.array_max(counts)["count"]
+def last_told(deliveries: Column, name: str) -> Column:
+    """What the last delivery tells in its field ``name``, the greatest of those at the same time: not every clock tells
+    these apart."""
+    told = F.transform(deliveries, lambda d: F.struct(d["time"].alias("time"), d[name].alias("told")))
+    return F.array_max(told)["told"]
 
 
 def last_error(failures: Column) -> Column:
