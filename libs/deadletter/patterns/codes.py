@@ -17,8 +17,8 @@ from deadletter.patterns.masks import END, START, Mask
 OPEN, CLOSE = "\x02", "\x03"
 LONGEST = 128
 """Characters of a code that are kept."""
-INSIDE = f"(?=[^{OPEN}{CLOSE}]{{0,{LONGEST}}}{CLOSE})"
-"""Holds before a character of a code."""
+TO_END = f"[^{OPEN}{CLOSE}]{{0,{LONGEST}}}{CLOSE}"
+"""What follows a character of a code, or stands before it."""
 DIGITS = "0123456789"
 LETTERS = "".join(chr(0xE000 + n) for n in range(len(DIGITS)))
 """What stands for digits of codes: letters of private use, which no mask takes for anything."""
@@ -101,7 +101,7 @@ MARKS = (
     Mask(
         "code",
         # one search for all kinds; what another row keeps is marked already
-        f"({START}(?:{'|'.join(f'{kind.before}(?={kind.code}{END})' for kind in CODES)}))([0-9A-Za-z]++)(?!{INSIDE})",
+        f"({START}(?:{'|'.join(f'{kind.before}(?={kind.code}{END})' for kind in CODES)}))([0-9A-Za-z]++)(?!{TO_END})",
         f"$1{OPEN}$2{CLOSE}",
         "a number that says what happened",
         needs=tuple(dict.fromkeys(need for kind in CODES for need in kind.needs)),
