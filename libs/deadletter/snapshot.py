@@ -25,6 +25,10 @@ from deadletter.tables import EVERY, QUEUE
 WRITING = "writing"
 """The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards: a run that is killed between
 leaves both old and new tables, which the next one derives anew."""
+STALE = -1
+"""A source version no table has: what gold was derived from no longer is what silver holds."""
+MERGING = "merging"
+"""The same of silver, where the next run merges the same facts again."""
 
 
 def gold_as_of(lake: Lake) -> datetime:
@@ -36,9 +40,10 @@ def gold_as_of(lake: Lake) -> datetime:
 
 
 def is_half_written(lake: Lake) -> bool:
-    """Whether a run is writing the gold tables, or was interrupted as it did: some are as before, some as of later."""
-    begun = lake.progress.of(WRITING)
-    return begun is not None and begun.source_version == 1
+    """Whether a run or a release is writing the silver or gold tables, or was interrupted as it did: some are as
+    before, some as of later."""
+    notes = {step: note.source_version for step, note in lake.progress.all().items()}
+    return notes.get(WRITING) == 1 or notes.get(MERGING) == 1 or notes.get("gold") == STALE
 
 
 def habits_in(done: Mapping[str, Progress]) -> Habits:
@@ -68,6 +73,13 @@ def habits_in(done: Mapping[str, Progress]) -> Habits:
             f"--zaqar-store` ({', '.join(STORES)})"
         )
     return REDIS
+
+
+def habits_of_gold(done: Mapping[str, Progress]) -> Habits:
+    """The habits of Zaqar's store that gold was derived with, by which what is worked out beside it agrees with it: a
+    run that chose others may not have come that far."""
+    noted = done["habits"].source_version if "habits" in done else None
+    return next((habits for habits in STORES.values() if digest(habits) == noted), None) or habits_in(done)
 
 
 def chosen_habits(lake: Lake, done: Mapping[str, Progress], given: Habits | None) -> Habits:
@@ -108,6 +120,6 @@ def dead_letter_links(lake: Lake) -> list[Link]:
 
 
 def status_at(lake: Lake, as_of: datetime) -> DataFrame:
-    """``silver.message_state`` with each message's status at ``as_of``, by the lake's own habits."""
-    facts, habits = each(facts_at(lake, as_of), held_if_few), habits_in(lake.progress.all())
+    """``silver.message_state`` with each message's status at ``as_of``, by the habits that gold was derived with."""
+    facts, habits = each(facts_at(lake, as_of), held_if_few), habits_of_gold(lake.progress.all())
     return message_status(facts, all_deaths(facts, habits, held_if_few, facts.systems()), habits)

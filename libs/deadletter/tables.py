@@ -353,7 +353,7 @@ QUEUE_HEALTH = Table(
         Column("hour", "timestamp", "Start of the hour"),
         Column("posted", _COUNT, "Messages posted"),
         Column("claimed", _COUNT, "Claims granted or deliveries made"),
-        Column("settled", _COUNT, "Messages deleted or acknowledged, dead letters not counted"),
+        Column("settled", _COUNT, "Messages deleted or acknowledged; one that died in this queue is not counted"),
         Column("dead_lettered", _COUNT, "Messages that died"),
         Column("delayed", _COUNT, "Messages posted with a delay in force"),
         Column("expired_unseen", _COUNT, "Zaqar: messages whose TTL ended without any delivery"),
@@ -364,7 +364,7 @@ QUEUE_HEALTH = Table(
 DELIVERY_SURVIVAL = Table(
     "gold",
     "delivery_survival",
-    "Of the messages that reached delivery k: how many were settled at it, died after it, or are open",
+    "Of the messages that reached delivery k: how many were settled at it, died after it, or ended otherwise",
     (*QUEUE_KEY, "delivery"),
     (
         *_IDENTITY,
@@ -502,7 +502,8 @@ COLLATERAL = Table(
 QUEUE_CHANGES = Table(
     "control",
     "queue_changes",
-    "Which queues each merge into silver told something of, append-only: gold derives their rows anew",
+    "Which queues each merge into silver told something of, append-only: gold derives their rows anew. One begun again "
+    "has its rows twice",
     (*QUEUE, "source_version"),
     (
         *_IDENTITY[:2],
@@ -629,7 +630,11 @@ PROGRESS = Table(
     "How far each step has come; the newest row of a step counts",
     ("step", "finished_at"),
     (
-        Column("step", "string", "silver or gold; writing: 1 while gold is written; others: what it was derived with"),
+        Column(
+            "step",
+            "string",
+            "silver or gold; merging, writing: 1 while one is written; others: what gold comes from",
+        ),
         Column("source_version", "bigint", "Delta version of the source that is fully contained, or a digest of it"),
         Column("as_of", "timestamp", "The as_of that gold was computed for; for silver the latest event's time"),
         Column("finished_at", "timestamp", "When the step finished"),

@@ -469,7 +469,7 @@ PULSAR = {
     ),
     "properties are text": (
         text(pulsar("send", 4, properties="none")),
-        "rule: properties matter in dead letters only",
+        "rule: properties matter in dead letters and retries only",
     ),
     "acknowledged, never sent": (
         text(pulsar("acknowledge", 5)),

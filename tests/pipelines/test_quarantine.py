@@ -1,5 +1,6 @@
 """The way back from quarantine: release after a fix ends in the tables that no mistake would have made."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -14,10 +15,11 @@ from deadletter import steps, tables
 from deadletter.dashboard.server import bundled
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake
-from deadletter.parsing import zaqar
+from deadletter.parsing import PARSER_VERSION, zaqar
 from deadletter.report.queries import figures
+from deadletter.silver.quarantine import RELEASED
+from deadletter.snapshot import STALE
 from deadletter.steps import silver
-from deadletter.steps.due import STALE
 from deadletter.steps.release import _raw_events, release
 from deadletter.triage import quarantined
 from tests import command
@@ -140,9 +142,14 @@ def test_another_version_of_the_parsers_makes_silver_again(lake, small_lake, tmp
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(silver, "PARSER_VERSION", silver.PARSER_VERSION + 1)
     told = []
-    with monkeypatch.context() as killed, pytest.raises(DeadletterError, match="killed"):
-        killed.setattr("deadletter.steps.gold.derive", MagicMock(side_effect=DeadletterError("killed")))
-        steps.run(lake, str(tmp_path / "empty"), tell=told.append)
+    noted = []
+    for place in ("deadletter.lake.lake.Lake.replace", "deadletter.steps.gold.derive"):
+        with monkeypatch.context() as killed, pytest.raises(DeadletterError, match="killed"):
+            killed.setattr(place, MagicMock(side_effect=DeadletterError("killed")))
+            steps.run(lake, str(tmp_path / "empty"), tell=told.append)
+        noted.append(lake.progress.of("parser").source_version)
+    # of what was cut short no version takes the half for the whole
+    assert noted == [STALE, silver.PARSER_VERSION]
     assert "silver: parsing all events again, as this version reads them differently" in told
     steps.run(lake, str(tmp_path / "empty"), tell=told.append)
     assert "silver: no new events" in told and "gold: already up to date" not in told
@@ -162,10 +169,18 @@ def test_of_several_copies_the_last_is_judged_again(lake):
 
 
 def test_a_release_stays_at_the_time_that_runs_judge_at(lake):
-    late = datetime(2026, 11, 21, 9, tzinfo=UTC)
-    lake.progress.note("gold", lake.progress.of("gold").source_version, late)  # as `run --as-of` does
-    release(lake, quarantined(lake).where("system = 'zaqar' AND reasons[0] LIKE 'long_ttl:%'"), "ann", "fix", quiet)
-    assert lake.progress.of("gold").as_of == late
+    """And waits for a run where another version read the events."""
+    early = datetime(2026, 11, 20, 20, 53, tzinfo=UTC)
+    lake.progress.note("gold", lake.progress.of("gold").source_version, early)  # as `run --as-of` does
+    assert early < lake.progress.of("silver").as_of
+    chosen = quarantined(lake).where("system = 'zaqar' AND reasons[0] LIKE 'long_ttl:%'")
+    lake.progress.note("parser", PARSER_VERSION - 1, None)
+    with pytest.raises(UsageError, match="another version of deadletter read this lake's events.*run` first"):
+        release(lake, chosen, "ann", "fix", quiet)
+    assert lake.read(tables.QUARANTINE_DECISIONS).isEmpty()
+    lake.progress.note("parser", PARSER_VERSION, None)
+    release(lake, chosen, "ann", "fix", quiet)
+    assert lake.progress.of("gold").as_of == early
 
 
 @pytest.mark.soak
@@ -192,6 +207,8 @@ def test_killed_and_started_again(lake, monkeypatch, tmp_path):
 
     killed_at("deadletter.lake.lake.Lake.revise")
     assert listed(lake) == WAITING
+    again = Lake(lake.spark, str(shutil.copytree(lake.root, tmp_path / "again")))
+    release(again, quarantined(again).where(where), "ann", "fix", quiet)
     killed_at("deadletter.steps.gold.derive")
     (tmp_path / "landing").mkdir()
     steps.run(lake, str(tmp_path / "landing"), tell=quiet)
@@ -199,6 +216,7 @@ def test_killed_and_started_again(lake, monkeypatch, tmp_path):
     assert lake.progress.of("gold").as_of.isoformat() == "2026-11-20T22:00:02+00:00"
     release(other, quarantined(other).where(where), "ann", "fix", quiet)
     assert_same_tables(other, lake, COMPARED)
+    assert_same_tables(other, again, COMPARED)
     assert listed(lake) == listed(other) == {("plusar", "unknown_system"): 200, ("zaqar", "not_json"): 1}
 
 
@@ -211,10 +229,15 @@ def test_discard_and_a_resend(lake, tmp_path):
     waiting = lake.query(bundled().datasets["quarantine"]).collect()
     assert sorted((row["system"], row["events"]) for row in waiting) == [("zaqar", 3)]
     write(tmp_path / "landing" / "plusar", "again.jsonl.gz", PULSAR[:50])
+    # as where decisions were copied from another lake: this one has yet to come
+    late = [(hashlib.sha256(b"{a line").hexdigest(), RELEASED, "ann", "fix")]
+    columns = "event_id string, decision string, who string, why string"
+    lake.append_now(lake.spark.createDataFrame(late, columns), tables.QUARANTINE_DECISIONS, "decided_at")
+    write(tmp_path / "landing" / "zaqar", "late.jsonl.gz", [b"{a line\n"])
     told, before = [], lake.progress.of("gold")
     steps.run(lake, str(tmp_path / "landing"), tell=told.append)
     assert "gold: no new fact" in told
-    assert listed(lake) == {("zaqar", "long_ttl"): 2, ("zaqar", "not_json"): 1}
+    assert listed(lake) == {("zaqar", "long_ttl"): 2, ("zaqar", "not_json"): 2}
     assert lake.read(tables.QUEUE_EVENTS).where("system = 'plusar'").count() == 250
     event_id = lake.read(tables.QUARANTINE).where("system = 'plusar'").first()["event_id"]
     assert "discarded" in call("show", event_id, "--lake", lake.root)

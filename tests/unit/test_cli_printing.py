@@ -90,7 +90,7 @@ def test_a_life_says_whose_dead_letter_it_is(capsys):
 
 def test_an_error_of_several_lines_looks_like_no_other_moment(capsys):
     at = datetime(2026, 11, 20, 22, tzinfo=UTC)
-    print_life(Life("m", at, [Moment(at, "q", "failed\n  2026-11-20 22:00:01  q  settled", "e")], [], []), {})
+    print_life(Life("m", at, [Moment(at, "q\n  2026", "failed\n  2026-11-20 22:00:01  q  settled", "e")], [], []), {})
     print_records([{"error": "Traceback\nevidence  observed"}], ["error"])
     assert len(capsys.readouterr().out.splitlines()) == 3 + 2
 

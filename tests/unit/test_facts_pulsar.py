@@ -13,6 +13,11 @@ from tests.unit.stories import deaths, previewed
 from tests.unit.timed import START, at
 
 
+def millis(seconds):
+    """A time after the start, as brokers tell it."""
+    return int(START.timestamp() + seconds) * 1000
+
+
 def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_their_limit(silver):
     """As many as there are letters, each of its own; one that is named has its letter already."""
     policy = {"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}
@@ -45,7 +50,7 @@ def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_the
     events += [*lives(8, ("a", 1), ("d", 1)), *letters(8, 63, REAL_SUBSCRIPTION="a"), *letters(8, 64, where="other")]
     dead = gold_pulsar.deaths(silver("pulsar", events)).collect()
     told = {(row["message_id"], row["subscription"], row["dead_letter_message_id"]) for row in dead}
-    expected = {(1, "a", 50), (2, "a", 52), (3, "a", 54), (3, "b", 55), (4, "a", 56), (4, "b", 57), (5, "a", 58)}
+    expected = {(1, "a", 50), (2, "a", 53), (3, "a", 54), (3, "b", 55), (4, "a", 56), (4, "b", 57), (5, "a", 58)}
     expected |= {(5, "b", 59), (6, "a", 60), (7, "c", 61), (7, "d", 62), (8, "a", 63), (8, "d", 64)}
     expected |= {(9, "b", 65)}
     assert told == {(f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected}
@@ -154,7 +159,61 @@ def test_reading_a_dead_letter_does_not_deliver_the_dead_message(silver, reader)
     assert previewed(facts, "pulsar", TOPIC, 4) == {"9:1:-1": (4, 0, "unchanged")}
     assert discrepancies(facts, dead).isEmpty()
     sought_back = silver("pulsar", [*events, pulsar("receive")])
-    assert [row["claim_count"] for row in gold_pulsar.deaths(sought_back).collect()] == [5]
+    assert [row["claim_count"] for row in gold_pulsar.deaths(sought_back).collect()] == [4]
+
+
+def test_what_was_settled_before_a_death_is_of_another_life(silver):
+    """The subscription sought back to it, and it died of what it lived through then."""
+    policy = {"maxRedeliverCount": 2, "deadLetterTopic": DEAD_TOPIC}
+    events = [pulsar("subscribe", dead_letter_policy=policy), pulsar("receive"), pulsar("receive", redelivery_count=1)]
+    events += [pulsar("negative_acknowledge", error="the first life"), pulsar("acknowledge")]
+    events += [pulsar("receive", redelivery_count=count) for count in (0, 1, 2)]
+    events += [pulsar("dead_letter", 50, topic=DEAD_TOPIC, publish_timestamp=millis(8), properties=origin())]
+    facts = silver("pulsar", [*events, pulsar("receive")])
+    dead = deaths(facts, "pulsar")
+    assert [row["claim_count"] for row in dead.collect()] == [3]
+    assert [row["error"] for row in placed_deaths(dead, facts).collect()] == [None]
+    assert previewed(facts, "pulsar", TOPIC, 3) == {"9:1:-1": (3, 0, "unchanged")}
+    survived = delivery_survival(facts, dead).orderBy("delivery").collect()
+    assert [(row["reached"], row["dead_lettered"]) for row in survived] == [(1, 0), (1, 0), (1, 1)]
+
+
+def test_what_died_again_lies_where_its_last_letter_is(silver):
+    """The first one was acknowledged. That it died is known since the first."""
+    letters = [
+        pulsar("dead_letter", number, topic=f"{TOPIC}-s-DLQ", publish_timestamp=millis(second), properties=origin())
+        for number, second in ((50, 1), (57, 2))
+    ]
+    looked_at = {"topic": f"{TOPIC}-s-DLQ", "subscription": "triage"}
+    events = [pulsar("receive"), *letters, pulsar("acknowledge", 50, **looked_at)]
+    (dead,) = deaths(silver("pulsar", events), "pulsar").collect()
+    assert (dead["dead_letter_message_id"], dead["removed_at"]) == ("9:57:-1", None)
+    assert dead["dead_lettered_at"].timestamp() * 1000 == millis(1)
+    (dead,) = deaths(silver("pulsar", [*events, pulsar("acknowledge", 57, **looked_at)]), "pulsar").collect()
+    assert dead["removed_at"] is not None
+
+
+def test_clients_write_one_id_in_several_ways(parsed):
+    """Go's clients give a message that is in no batch the index 0."""
+    sent = [pulsar("send", message_id=text) for text in ("(9,1,-1,-1)", "9:1:0:0", "9:1:-1:0", "9:1:0")]
+    assert [row["message_id"] for row in parsed("pulsar", sent).messages.collect()] == ["9:1:-1"] * 4
+    (second,) = parsed("pulsar", [pulsar("send", message_id="9:1:0:1")]).messages.collect()
+    assert second["message_id"] == "9:1:-1:1"
+
+
+def test_a_retry_that_is_given_back_counts_on(parsed):
+    """A client dead-letters by the copy's own count, too."""
+    retry = {"topic": f"{TOPIC}-s-RETRY", "properties": origin(RECONSUMETIMES="1", REAL_SUBSCRIPTION="s")}
+    told = parsed("pulsar", [pulsar("receive", redelivery_count=count, **retry) for count in (0, 3)])
+    assert sorted(row["delivery"]["broker_count"] for row in told.messages.collect()) == [1, 3]
+
+
+def test_only_what_is_given_back_message_by_message_dies(parsed):
+    policy = {"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}
+    types = ("Shared", "Key_Shared", None, 1, "Exclusive", "FAILOVER")
+    told = parsed("pulsar", [pulsar("subscribe", subscription_type=it, dead_letter_policy=policy) for it in types])
+    limits = {row["event_id"]: (row["max_deliveries"], row["dead_letter_queue"]) for row in told.policies.collect()}
+    assert [limits[str(n)] for n in range(len(types))] == [(1, DEAD_TOPIC)] * 4 + [(None, None)] * 2
 
 
 def test_a_counter_is_lost_where_it_falls_back_to_nothing(silver):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deadletter.sources import noted
-from deadletter.sources.landing import Folder
+from deadletter.sources.landing import Folder, note_late_damage
 
 LINE = b'{"captured_at": "2026-11-20T20:53:0%d+00:00"}\n'
 
@@ -189,3 +189,14 @@ def test_an_archive_that_a_killed_run_found_damaged(landing, checkpoint, monkeyp
     knows(monkeypatch, LINE % 3)
     assert Folder(str(landing.parent)).gone(checkpoint, lambda: None) == []
     assert noted.still_damaged(checkpoint) == {str(archive): "it is cut off"}
+
+
+def test_an_archive_that_came_while_others_were_looked_at(landing, checkpoint):
+    """It was read as leniently, so what comes after its damage is missing."""
+    whole, cut = landing / "whole.jsonl.gz", landing / "late.jsonl.gz"
+    whole.write_bytes(gzip.compress(LINE % 8))
+    cut.write_bytes(gzip.compress(LINE % 9)[:-4])
+    note(checkpoint, 4, {whole: 4, cut: 4})
+    whole.rename(landing / "_moved")
+    note_late_damage(checkpoint, set())
+    assert list(noted.still_damaged(checkpoint)) == [str(cut)]

@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (11, "f0276eb72929111b")),
-        (JUDGES, deadletter.RULES_VERSION, ("18", "f5e6bdab77a95e77")),
+        (PARSES, parsing.PARSER_VERSION, (12, "d1e861e0ec08d475")),
+        (JUDGES, deadletter.RULES_VERSION, ("19", "423dddcc8fce07d1")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -31,8 +31,8 @@ lake_option = click.option(
 )
 
 HALF_WRITTEN = (
-    "a run is writing the gold tables, or was interrupted as it did: some are older than others. `deadletter run` puts "
-    "that right."
+    "a run or a release is writing tables of silver or gold, or was interrupted as it did: some are older than others. "
+    "`deadletter run` puts that right."
 )
 
 

@@ -60,12 +60,12 @@ def print_life(found: Life, templates: Mapping[str, str]) -> None:
         say(f"It is the dead letter of {found.dead_letter_of}: explain that one for how it died")
     for moment in found.moments:
         event = f"  (event {moment.event_id[:12]})" if moment.event_id else ""
-        # an error of several lines could look like moments of its own
-        say(f"  {plain(iso(moment.time)):26}  {moment.queue}  {one_line(moment.what)}{event}")
+        # an error or a name of several lines could look like moments of its own
+        say(f"  {plain(iso(moment.time)):26}  {one_line(moment.queue)}  {one_line(moment.what)}{event}")
     for row in found.statuses:
-        say(f"Status in {place(row)}: {row['status']}, {_count(row['system'], row['claims_granted'])}")
+        say(f"Status in {one_line(place(row))}: {row['status']}, {_count(row['system'], row['claims_granted'])}")
     for row in found.deaths:
-        say(f"Died {plain(row['dead_lettered_at'])} in {place(row)}: {row['reason']}", bold=True)
+        say(f"Died {plain(row['dead_lettered_at'])} in {one_line(place(row))}: {row['reason']}", bold=True)
         for line in death_lines(row, templates.get(row["pattern_id"])):
             say(f"  {one_line(line)}")
         say(f"  rule: {rule(row)}")

@@ -144,14 +144,14 @@ def print_pattern(row: dict) -> None:
     muted = ", muted" if row["muted"] else ""
     say(f"  {row['dead_letters']:,} dead letters, {row['status']}{muted}, by {row['kind']}")
     say(f"  first {row['first_seen']}, last {row['last_seen']}")
-    say(f"  in {', '.join(row['queues'])}")
+    say(f"  in {one_line(', '.join(row['queues']))}")
     _section("How it differs from healthy messages", row["differences"], "{dead_letters:>8,}  {difference}")
     told = "{what} {value}: {dead_letters:,} dead letters, {share:.0%} of those that name one, "
     told += "{expected_share:.0%} expected{times}"
     _section("Concentrated in", [row | {"times": _times(row)} for row in row["concentrated_in"]], told)
     _section("Deaths an hour", row["trend"], "{hour}  {dead_letters:>8,}")
     member = row["example"]
-    say(f"Example: message {member['message_id']} of {member['system']} {member['queue']}")
+    say(one_line(f"Example: message {member['message_id']} of {member['system']} {member['queue']}"))
     say("  " + pretty(row["example_payload"]).replace("\n", "\n  "))
     if row["example_error"]:
         say("  last error: " + row["example_error"].strip().replace("\n", "\n  "))
@@ -249,7 +249,7 @@ def reopen(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> N
 @patterns.command()
 @_decision
 def mute(pattern: str, lake_root: str, by: str, why: str, at: str | None) -> None:
-    """Leave PATTERN out of lists, as long as its template stays as it is. It is still counted."""
+    """Leave PATTERN out of lists, as long as its template gets no wider. It is still counted."""
     _decide(pattern, lake_root, "mute", by, why, at)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deadletter.cli.common import iso, json_of, lake_option, open_gold, print_table, say, say_first
+from deadletter.cli.common import iso, json_of, lake_option, one_line, open_gold, print_table, say, say_first
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError
 from deadletter.parsing.brokers import BROKERS
@@ -71,7 +71,7 @@ def print_preview(told: dict) -> None:
     """Print a preview for a person."""
     say(f"{told['system']} until {iso(told['as_of'])}", bold=True)
     for place in told["places"]:
-        name = " ".join(filter(None, (place["tenant"], place["queue"], place["subscription"])))
+        name = one_line(" ".join(filter(None, (place["tenant"], place["queue"], place["subscription"]))))
         limits = ", ".join(map(str, place["limits"])) or "none"
         say(f"  {name}: {place['messages']:,} messages delivered, limits so far: {limits}")
         if "limit" in told and place["limit_counts"] is False:
@@ -136,7 +136,7 @@ def print_delay(told: dict) -> None:
         "  followed by another claim of the same message (saved)": told["retries_saved"],
         "messages that died before their delay was over": told["deaths_within_delay"],
         "messages settled before it (they would have waited)": told["settled_within_delay"],
-        "messages whose TTL is shorter than the delay (never claimable)": told["never_claimable"],
+        "delivered messages whose TTL is shorter than the delay (never claimable)": told["never_claimable"],
         "messages whose post was not seen (left out)": told["posts_not_seen"],
     }
     for name, value in lines.items():

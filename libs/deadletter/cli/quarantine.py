@@ -43,9 +43,7 @@ def quarantine() -> None:
     """Events that a parser or a gate refused: look at them, release or discard them."""
 
 
-where_option = click.option(
-    "--where", type=CONDITION, metavar="SQL", help="The events for which this is true, of those that wait."
-)
+where_option = click.option("--where", type=CONDITION, metavar="SQL", help="Only events for which this is true.")
 
 
 _decision = options(
@@ -73,7 +71,8 @@ def list_reasons(lake_root: str, where: str | None, everything: bool, as_json: b
         for row in rows:
             click.echo(json_of(row))
     elif not rows:
-        click.echo("nothing waits in quarantine")
+        such = "no such event" if where else "no event" if everything else "nothing"
+        click.echo(f"{such} {'is' if everything else 'waits'} in quarantine")
     else:
         _print_reasons(rows)
 

@@ -92,7 +92,10 @@ def control(widget: Widget, offered: list[str], chosen: list[str] | tuple) -> st
     """
     name = escape(widget.name)
     if widget.kind == "filter-date-range-picker":
-        bounds = "".join(f'<input type="date" name="{name}" value="{escape(value)}">' for value in ends(chosen))
+        bounds = "".join(
+            f'<input type="date" name="{name}" aria-label="{end}" value="{escape(value)}">'
+            for end, value in zip(("from", "to"), ends(chosen), strict=True)
+        )
         return f"<fieldset><legend>{escape(widget.title)}, from and to</legend>{bounds}</fieldset>"
     several = widget.kind == "filter-multi-select"
     options = "" if several else '<option value="">all</option>'

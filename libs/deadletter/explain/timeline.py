@@ -19,7 +19,7 @@ from deadletter.gold.scope import affected
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
 from deadletter.parsing import pulsar
-from deadletter.snapshot import dead_letter_links, facts_at, habits_in
+from deadletter.snapshot import dead_letter_links, facts_at, habits_of_gold
 from deadletter.spark.parallel import together
 from deadletter.spark.sqltext import sql_string
 from deadletter.spark.staging import held_if_few
@@ -98,7 +98,7 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
         return life(lake, origin, as_of)
     # no fact of another queue says anything of it, but of those that its queues' dead letters link them with
     facts = each(facts_at(lake, as_of, affected(map(tuple, found), links)), held_if_few)
-    habits = habits_in(lake.progress.all())
+    habits = habits_of_gold(lake.progress.all())
     dead = held_if_few(all_deaths(facts, habits, held_if_few, facts.systems()))
     status = held_if_few(message_status(facts, dead, habits).where(mine))
     happened = [

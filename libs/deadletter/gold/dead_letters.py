@@ -10,13 +10,12 @@ from pyspark.sql import functions as F
 
 from deadletter import RULES_VERSION, tables
 from deadletter.gold import pulsar, rabbitmq, zaqar
-from deadletter.gold.facts import SilverFacts, last_error
+from deadletter.gold.facts import OF_DEATH, SilverFacts, last_error, of_its_end
 from deadletter.gold.payload import PLACE, placed, with_payload
 from deadletter.gold.removal import with_removal
 from deadletter.gold.traits import with_traits
 from deadletter.rules import zaqar_store
 from deadletter.rules.policy import targets
-from deadletter.rules.pulsar import own
 from deadletter.spark.columns import looked_up
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage, as_it_is
@@ -125,12 +124,14 @@ def _complete(deaths: DataFrame, system: str, **constants: str) -> DataFrame:
 
 
 def _lives(deaths: DataFrame, facts: SilverFacts) -> DataFrame:
-    """Of each dead message the last ``error`` that a consumer gave, its ``deliveries``, and ``failed_in``: the raw
-    event of its last failure. None of all this is of those who read a Pulsar message as a dead letter."""
+    """Of each dead message the last ``error`` that a consumer gave, the ``deliveries`` that led to its death, and
+    ``failed_in``: the raw event of its last failure. None of all this is of a later life, nor of those who read a
+    Pulsar message as a dead letter."""
     # the few dead are sent to where the messages are
-    died = deaths.select(*tables.MESSAGE_KEY, "dead_lettered_at", "max_deliveries")
+    died = deaths.select(*tables.MESSAGE_KEY, *OF_DEATH)
     lives = facts.state.join(died, list(tables.MESSAGE_KEY))
-    lives = lives.withColumns({told: own(told) for told in ("failures", "deliveries")})
+    # one after the other: inside a lambda a name would mean the new column
+    lives = lives.withColumn("failures", of_its_end("failures")).withColumn("deliveries", of_its_end())
     failed_in = F.try_element_at("failures", F.lit(-1))["event_id"].alias("failed_in")
     return lives.select(*tables.MESSAGE_KEY, last_error(F.col("failures")).alias("error"), "deliveries", failed_in)
 

@@ -11,13 +11,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.rules.policy import histories, is_purge
+from deadletter.rules.pulsar import own
 from deadletter.rules.rabbitmq_counter import counting_classic
-from deadletter.rules.rabbitmq_deaths import of_one_kind, since_arrival, until_published_again
+from deadletter.rules.rabbitmq_deaths import end_of_death, of_one_kind, since_arrival, until_published_again
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage
 from deadletter.tables import MESSAGE, QUEUE_KEY
 
 FRAMES = ("state", "claims", "attempts", "policies")
+OF_DEATH = ("dead_lettered_at", "evidence", "max_deliveries")
+"""What :func:`of_its_end` asks of a message's row in ``gold.dead_letters``."""
 
 
 @dataclass(frozen=True)
@@ -154,21 +157,24 @@ def counted_deliveries() -> Column:
     return F.when(in_rabbitmq, F.coalesce(told, seen)).otherwise(F.greatest(seen, told))
 
 
-def until_settled(died: Column) -> Column:
-    """The deliveries of a row of ``silver.message_state`` until it was settled, all of one that ``died`` (null: no).
+def of_its_end(told: str = "deliveries") -> Column:
+    """What is ``told`` (deliveries or failures) of a row of ``silver.message_state`` until it was settled, or that led
+    to its death: it has ``dead_lettered_at`` (null: not dead), ``evidence`` and ``max_deliveries`` of that.
 
-    A Pulsar subscription that seeks back gets once more what it has settled: that begins a new count. So does a
-    RabbitMQ message that is published again under its id.
+    A Pulsar subscription that seeks back gets once more what it has settled, and what died: that begins a new count. So
+    does a RabbitMQ message that is published again under its id.
     """
+    facts, deliveries, died = F.col(told), F.col("deliveries"), F.col("dead_lettered_at").isNotNull()
     # brokers' clocks tell milliseconds
-    before = F.filter("deliveries", lambda d: F.unix_millis(d["time"]) <= F.unix_millis("settled.time"))
-    first = F.slice("deliveries", 1, 1)
-    settled = F.col("settled").isNotNull() & ~F.coalesce(died, F.lit(False))
-    published = until_published_again(F.col("deliveries"), F.col("settled.time"))
+    before = F.filter(facts, lambda fact: F.unix_millis(fact["time"]) <= F.unix_millis("settled.time"))
+    settled = F.when(F.col("settled").isNotNull(), F.when(F.size(before) > 0, before).otherwise(F.slice(facts, 1, 1)))
+    death = end_of_death(F.col("dead_lettered_at"), F.col("evidence"))
+    end = F.when(died, death).otherwise(F.col("settled.time"))
     return (
-        F.when(settled & (F.col("system") == "pulsar"), F.when(F.size(before) > 0, before).otherwise(first))
-        .when(settled & (F.col("system") == "rabbitmq"), published)
-        .otherwise(F.col("deliveries"))
+        F.when(end.isNull(), facts)
+        .when(F.col("system") == "rabbitmq", until_published_again(facts, deliveries, end))
+        .when(F.col("system") == "pulsar", F.when(died, own(told)).otherwise(settled))
+        .otherwise(facts)
     )
 
 

@@ -19,7 +19,7 @@ def deaths(facts: SilverFacts) -> DataFrame:
     posts = state.where("subscription = '' AND posted IS NOT NULL").select(
         "tenant", "queue", "message_id", F.col("posted.time").alias("posted_at")
     )
-    received = state.where("subscription != ''").select(*MESSAGE_KEY, "deliveries", "deaths")
+    received = state.where("subscription != ''").select(*MESSAGE_KEY, "deliveries", "settled", "deaths")
     policy = policy_at(F.col("policies"), F.col("dead_lettered_at"))
     return (
         told_deaths(state, facts.policies)
@@ -46,7 +46,8 @@ def deaths(facts: SilverFacts) -> DataFrame:
 
 
 def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
-    """The earliest death of each message and subscription that a dead letter topic shows.
+    """The earliest death of each message and subscription that a dead letter topic shows, with the last of its letters:
+    a client that fails to take the original off its topic writes another one, as does one that seeks back to it.
 
     The subscription is the one the dead letter names (``REAL_SUBSCRIPTION``), else the one whose policy sends
     to this dead letter topic, see :func:`_paired`, else the one in the topic's default name (PIP-22:
@@ -55,13 +56,15 @@ def told_deaths(state: DataFrame, policies: DataFrame) -> DataFrame:
     """
     named = F.nullif("subscription", F.lit(""))
     subscription = F.coalesce(named, F.col("candidate"), _default_subscription(), F.lit(""))
-    death = F.struct("letter.time", "letter.event_id", "letter.reason", "dead_letter_queue", "dead_letter_message_id")
+    death = F.struct("letter.time", "letter.event_id", "letter.reason")
+    # somebody may have removed the first one
+    lying = F.struct("letter.time", "letter.event_id", "dead_letter_queue", "dead_letter_message_id")
     return (
         _paired(_candidates(_letters(state), _senders(policies), _receivers(state)))
         .withColumn("subscription", subscription)
         .groupBy(*MESSAGE_KEY)
-        .agg(F.min(death).alias("death"))
-        .select(*MESSAGE_KEY, "death.*")
+        .agg(F.min(death).alias("death"), F.max(lying).alias("last"))
+        .select(*MESSAGE_KEY, "death.*", "last.dead_letter_queue", "last.dead_letter_message_id")
         .withColumnRenamed("time", "dead_lettered_at")
     )
 
@@ -126,7 +129,8 @@ def _paired(candidates: DataFrame) -> DataFrame:
 
     One that never received the message, or never with a count that is its limit, counts only where all are such: a
     client may write a letter twice. Of the others those died that gave the message back after they last received it,
-    as far as anybody tells, then those that received it most often; the one that received it last sent the last letter.
+    as far as anybody tells, then those that received it most often; the one that received it last sent the last letter,
+    and those that are left over.
     """
     a_message = Window.partitionBy(*MESSAGE, "dead_letter_queue", "subscription")
     reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())
@@ -146,7 +150,8 @@ def _paired(candidates: DataFrame) -> DataFrame:
                 "letter_turn": F.dense_rank().over(a_message.orderBy("letter")),
             }
         )
-        .where("turn = letter_turn")
+        .withColumn("last_turn", F.max("turn").over(a_message))
+        .where("turn = least(letter_turn, last_turn)")
     )
 
 

@@ -10,14 +10,19 @@ from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
 from deadletter.rules.policy import emptied_after, policy_at
 from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps
-from deadletter.rules.rabbitmq_deaths import first_told, is_same, returned_from, since_return, until_published_again
+from deadletter.rules.rabbitmq_deaths import (
+    end_of_death,
+    first_told,
+    is_same,
+    returned_from,
+    since_return,
+    until_published_again,
+)
 from deadletter.spark.staging import Stage, as_it_is
 from deadletter.tables import QUEUE, QUEUE_KEY
 
 _MAY_PASS = "evidence = 'observed' AND reason = 'expired'"
 """Of the deaths those that can have been the end of a delay."""
-_SECOND = "INTERVAL 1 SECOND"
-"""``x-death`` has whole seconds: what happens in a death's own second may be before it."""
 
 
 def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
@@ -100,12 +105,11 @@ def waits_for_its_next_try() -> Column:
 
 def _rows(state: DataFrame, cause: Column, claim_count: Column) -> DataFrame:
     """The messages with a ``death``, as :func:`deaths` has them."""
-    observed = F.col("death.evidence") == "observed"
-    second = F.when(observed, F.expr(_SECOND)).otherwise(F.expr("INTERVAL 0 SECOND"))
+    end = end_of_death(F.col("death.time"), F.col("death.evidence"))
     state = state.where("death IS NOT NULL")
     # counted are those that led to the death
-    state = state.withColumn("deliveries", until_published_again(F.col("deliveries"), F.col("death.time") + second))
-    return state.withColumn("policy", policy_at(F.col("policies"), F.col("death.time") + second)).select(
+    state = state.withColumn("deliveries", until_published_again(F.col("deliveries"), F.col("deliveries"), end))
+    return state.withColumn("policy", policy_at(F.col("policies"), end)).select(
         "tenant",
         "queue",
         "message_id",
@@ -204,7 +208,7 @@ def _told() -> Column:
     yet. What was read in several queues, as a tap beside the dead letter queue has each letter, lies in the one of
     these that the policy names."""
     rejected = _is_reject(F.col("told"))
-    then = F.when(rejected, F.col("told.time")).otherwise(F.col("told.time") + F.expr(_SECOND))
+    then = end_of_death(F.col("told.time"), F.when(~rejected, F.lit("observed")))
     named = policy_at(F.col("policies"), then)["dead_letter_queue"]
     seen = F.exists("deaths", lambda d: is_same(d, F.col("told")) & (d["dead_letter_queue"] == named))
     death = F.struct(
@@ -315,7 +319,7 @@ def killed_by_limit() -> Column:
     A TTL cannot have been over, and at some moment of the death's second the broker had counted more deliveries than
     the limit: what holds for the queue may change within it.
     """
-    time, end = F.col("death.time"), F.col("death.time") + F.expr(_SECOND)
+    time, end = F.col("death.time"), end_of_death(F.col("death.time"), F.lit("observed"))
     ttl = _least_ttl(end)
     over = ttl.isNotNull() & F.coalesce(F.col("posted.time") + F.make_dt_interval(secs=ttl) <= end, F.lit(True))
     changes = F.transform(F.filter("policies", lambda p: p["valid_from"].between(time, end)), lambda p: p["valid_from"])

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.facts import SilverFacts, counted_deliveries, until_settled
+from deadletter.gold.facts import OF_DEATH, SilverFacts, counted_deliveries, of_its_end
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 OUTCOMES = ("settled", "dead_lettered", "unknown")
@@ -20,14 +20,13 @@ def outcome(died: Column) -> Column:
 def outcomes(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """Each delivered message with ``deliveries``, how many count against a limit of those that were seen, and
     ``outcome``, see :func:`outcome`."""
-    deaths = dead.select(*MESSAGE_KEY, F.lit(True).alias("died"))
+    deaths = dead.select(*MESSAGE_KEY, *OF_DEATH)
     delivered = facts.state.where(F.size("deliveries") > 0).join(deaths, list(MESSAGE_KEY), "left")
     seen = F.size("deliveries").cast("bigint")
     # what a message was returned on purpose for, and what it lived through before it came back, no limit counts
     counted = F.when(F.col("system") == "rabbitmq", F.least(counted_deliveries(), seen)).otherwise(seen)
-    return delivered.withColumn("deliveries", until_settled(F.col("died"))).select(
-        *MESSAGE_KEY, counted.alias("deliveries"), outcome(F.col("died")).alias("outcome")
-    )
+    ends = outcome(F.col("dead_lettered_at").isNotNull()).alias("outcome")
+    return delivered.withColumn("deliveries", of_its_end()).select(*MESSAGE_KEY, counted.alias("deliveries"), ends)
 
 
 def delivery_survival(facts: SilverFacts, dead: DataFrame) -> DataFrame:

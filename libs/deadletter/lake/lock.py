@@ -26,7 +26,7 @@ def folder_lock(folder: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BusyError(
-                f"another run is at work on {folder}; this one did nothing. Try again when it ends."
+                f"another run is at work on {folder}; this one took nothing in. Try again when it ends."
             ) from None
         except OSError as error:
             raise DeadletterError(

@@ -167,7 +167,8 @@ def limit_preview(curve: DataFrame, limit: int) -> DataFrame:
 
     ``place``; ``delivered``: messages delivered at all; ``stopped``: those that were delivered more often than
     that; ``stopped_though_settled``: of these, how many a later delivery settled, which the limit would have
-    killed for nothing; ``deliveries_saved``. A limit above what was seen saves and stops nothing: what further
+    killed for nothing; ``deliveries_saved``: all beyond it, also theirs, which ``deadletter preview`` leaves out of
+    what it calls saved. A limit above what was seen saves and stops nothing: what further
     deliveries would have done, nobody saw.
 
     >>> curve = spark.sql("SELECT * FROM VALUES ('q', 1L, 10L, 6L), ('q', 2L, 4L, 1L), ('q', 3L, 3L, 2L) "

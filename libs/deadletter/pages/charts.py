@@ -7,9 +7,10 @@ from operator import itemgetter
 
 import plotly.graph_objects as go
 
-# Okabe and Ito's colours and then Tol's, which people with any colour vision can tell apart
+# Okabe and Ito's colours and then Tol's, which people with any colour vision can tell apart; without their yellow,
+# which hardly shows on white
 COLOURS = (
-    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F"),
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F"),
     *("#332288", "#117733", "#882255", "#44AA99", "#999933", "#AA4499"),
 )
 MOST_TICKS = 30

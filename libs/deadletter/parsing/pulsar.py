@@ -31,6 +31,7 @@ FIELDS = {
         "deliver_after_s",
         "dead_letter_policy",
         "cumulative",
+        "subscription_type",
     )
 } | {"raw_id": "message_id"}
 
@@ -83,25 +84,26 @@ RULES = ENVELOPE_RULES | {
 
 
 def message_id(text: str) -> str:
-    """SQL that brings a message id to ``ledger:entry:partition``, with ``:batch`` where it is one of a batch.
+    """SQL that brings a message id to ``ledger:entry:partition``, with ``:batch`` where it is a batch's second or later
+    one.
 
     The C++ and Python clients write ``(5,0,-1,-1)``, the Java client ``10:3:-1`` (brokers' own forms). Of a topic
-    without partitions Go's clients say partition 0 where the others say -1: 0 is written -1, as ledger and entry alone
-    tell messages apart. A chunked message has the ids of its first and its last chunk, of which the last is the
-    message's. Null where the text is none of these.
+    without partitions Go's clients say partition 0 where the others say -1, and of a message that is in no batch index
+    0: the former is written -1 and the latter not at all, as ledger and entry alone tell messages apart, and an entry
+    holds either one message or a batch. A chunked message has the ids of its first and its last chunk, of which the
+    last is the message's. Null where the text is none of these.
 
-    >>> for given in ("(5,0,-1,-1)", "10:3:0", "10:3:2:4"):
+    >>> for given in ("(5,0,-1,-1)", "10:3:0", "10:3:0:0", "10:3:2:4"):
     ...     print(spark.sql(f"SELECT {message_id(repr(given))}").first()[0])
     5:0:-1
+    10:3:-1
     10:3:-1
     10:3:2:4
     """
     text = f"substring_index({text}, ';', -1)"
     parts = f"regexp_extract_all({text}, '-?[0-9]+', 0)"
     form = r"^([(][0-9]+,[0-9]+,-?[0-9]+(,-?[0-9]+)?[)]|[0-9]+:[0-9]+:-?[0-9]+(:-?[0-9]+)?)$"
-    batch = (
-        f"CASE WHEN NOT startswith(coalesce(get({parts}, 3), '-'), '-') THEN concat(':', get({parts}, 3)) ELSE '' END"
-    )
+    batch = f"CASE WHEN try_cast(get({parts}, 3) AS bigint) > 0 THEN concat(':', get({parts}, 3)) ELSE '' END"
     whole = f"regexp_replace(array_join(slice({parts}, 1, 3), ':'), ':0$', ':-1')"
     return f"CASE WHEN {text} RLIKE '{form}' THEN concat({whole}, {batch}) END"
 
@@ -150,7 +152,7 @@ _RETRIED = (
 """A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.
 Its subscription reads the topic and the retry topic alike; whoever reads a dead letter topic is another. Go's clients
 keep the properties there and name no subscription: then only the topic's name tells. Which topics of other names are
-dead letter topics only a policy says: see :func:`deadletter.rules.pulsar.without_reads`.
+dead letter topics only a policy says: see :func:`deadletter.rules.pulsar.of_last_life`.
 """
 
 
@@ -177,7 +179,7 @@ def _facts() -> str:
         created_at="CASE WHEN NOT retried THEN published END",  # a copy in a retry topic was published later
         delivery=(
             f"named_struct({moment}, 'claim_id', NULL, 'consumer', consumer, "
-            f"'broker_count', CASE WHEN retried THEN {whole(_RETRIES)} ELSE {whole('redelivery_count')} END, "
+            f"'broker_count', greatest({whole('redelivery_count')}, CASE WHEN retried THEN {whole(_RETRIES)} END), "
             "'redelivered', NULL)"
         ),
     )
@@ -207,6 +209,8 @@ def _facts() -> str:
 
 def facts(parsed: DataFrame) -> Facts:
     """The facts of parsed operations."""
+    # these subscriptions give nothing back message by message, so their consumers dead-letter none
+    dead_letters = "coalesce(lower(subscription_type) NOT IN ('exclusive', 'failover'), true)"
     # the Python client's policy says an empty name where it means the default one
     named = whole_topic(full_name("nullif(trim(policy['deadLetterTopic']), '')"))
     policies = rows_of(
@@ -221,9 +225,10 @@ def facts(parsed: DataFrame) -> Facts:
             "valid_from": "time",
             "event_id": "event_id",
             "kind": "'subscribed'",
-            "max_deliveries": whole(_LIMIT),
+            "max_deliveries": f"CASE WHEN {dead_letters} THEN {whole(_LIMIT)} END",
             "dead_letter_queue": (
-                f"CASE WHEN policy IS NOT NULL THEN coalesce({named}, concat(topic, '-', subscription, '-DLQ')) END"
+                f"CASE WHEN policy IS NOT NULL AND {dead_letters}"
+                f" THEN coalesce({named}, concat(topic, '-', subscription, '-DLQ')) END"
             ),
             "default_delay": "0L",
             "consumer": "consumer",

@@ -206,7 +206,7 @@ def _quality_rules(metrics: DataFrame) -> DataFrame:
             *("table_name", "rule", "severity", "runs", "last_failed", "last.observed", "last.expected"),
             F.expr(
                 "CASE WHEN last.refused THEN 'in quarantine'"
-                " WHEN severity = 'critical' THEN 'run stopped' ELSE 'told' END"
+                " WHEN severity = 'critical' THEN 'run stopped' WHEN severity = 'info' THEN 'counted' ELSE 'told' END"
             ).alias("then"),
         )
         .orderBy(F.desc("last_failed"), "table_name", "rule", "rule_id")

@@ -68,36 +68,42 @@ def tenant_of(queue: str) -> str:
 
 def own(told: str) -> Column:
     """Of rows with the death of each message, the column ``told`` (deliveries or failures), on Pulsar
-    :func:`without_reads`; they have ``deliveries``, ``dead_lettered_at`` (null: not dead) and ``max_deliveries``."""
-    mine = without_reads(*map(F.col, (told, "deliveries", "dead_lettered_at", "max_deliveries")))
+    :func:`of_last_life`; they have ``deliveries``, ``settled``, ``dead_lettered_at`` (null: not dead) and
+    ``max_deliveries``."""
+    mine = of_last_life(*map(F.col, (told, "deliveries", "settled.time", "dead_lettered_at", "max_deliveries")))
     return F.when(F.col("system") == "pulsar", mine).otherwise(F.col(told))
 
 
-def without_reads(told: Column, deliveries: Column, died: Column, limit: Column) -> Column:
-    """The ``told`` deliveries or failures of a message in a subscription, without those of its dead letter.
+def of_last_life(told: Column, deliveries: Column, settled: Column, died: Column, limit: Column) -> Column:
+    """The ``told`` deliveries or failures of a message in a subscription that led to its death there.
 
-    A dead letter keeps the properties of its message's retries. Whoever reads a dead letter topic by the name of the
-    subscription in which the message ``died`` looks like one that retries it: nothing in an event tells a retry topic
-    from a dead letter topic of any other name. But what is dead comes again only where its subscription seeks back, and
-    counts anew then. So once a delivery until the death had the count of the ``limit``, what comes later with no lower
-    one is of the dead letter, up to the first that has one. Where none had reached the limit by then, the clocks differ
-    or a policy is not known: then all count.
+    What is settled or dead comes again where its subscription seeks back, and counts anew then. So those do not
+    count that were before the message was ``settled``, where it was delivered between that and its death. Nor does what
+    comes after the message ``died``, once a delivery until then had the count of the ``limit``: it is of a new life, or
+    of the dead letter, which keeps the properties of its message's retries. Whoever reads a dead letter topic by the
+    name of the subscription in which the message died looks like one that retries it: nothing in an event tells a retry
+    topic from a dead letter topic of any other name. Where none had reached the limit by then, the clocks differ or a
+    policy is not known: then all count.
 
-    >>> lives = [([0, 1, 2], 1, 1), ([0, 1, 1, 0, 1], 1, 1), ([0, 1, 2], 1, 2), ([0, 1, 2], 1, None), ([0, 1], None, 1)]
-    >>> df = spark.createDataFrame(lives, "counts array<int>, died int, most int")
+    >>> lives = [([0, 1, 2], None, 1, 1), ([0, 1, 1, 0, 1], None, 1, 1), ([0, 1, 2], None, 1, 2),
+    ...     ([0, 1], None, 1, None), ([0, 1], 0, None, 1), ([0, 1, 0, 1, 2], 1, 3, 1), ([0, 1], 1, 1, 1)]
+    >>> df = spark.createDataFrame(lives, "counts array<int>, settled int, died int, most int")
     >>> delivered = F.transform("counts", lambda count, n: F.struct(
     ...     F.timestamp_seconds(n).alias("time"), count.alias("broker_count")))
-    >>> left = without_reads(delivered, delivered, F.timestamp_seconds("died"), F.col("most"))
+    >>> times = map(F.timestamp_seconds, ("settled", "died"))
+    >>> left = of_last_life(delivered, delivered, *times, F.col("most"))
     >>> [row["left"] for row in df.select(left["broker_count"].alias("left")).collect()]
-    [[0, 1], [0, 1, 0, 1], [0, 1, 2], [0, 1, 2], [0, 1]]
+    [[0, 1], [0, 1], [0, 1, 2], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
 
-    def until_death(delivery: Column) -> Column:
-        return F.unix_millis(delivery["time"]) <= F.unix_millis(died)  # brokers' clocks tell milliseconds
+    def until(delivery: Column, time: Column) -> Column:
+        return F.unix_millis(delivery["time"]) <= F.unix_millis(time)  # brokers' clocks tell milliseconds
 
-    later = F.filter(deliveries, lambda d: ~until_death(d))
-    read = F.get(later, 0)["time"]
-    back = F.get(F.filter(later, lambda d: d["broker_count"] < limit), 0)["time"]
-    reached = F.exists(deliveries, lambda d: until_death(d) & (d["broker_count"] >= limit))
-    left = F.filter(told, lambda fact: (fact["time"] < read) | F.coalesce(fact["time"] >= back, F.lit(False)))
-    return F.when(reached & read.isNotNull(), left).otherwise(told)
+    read = F.get(F.filter(deliveries, lambda d: ~until(d, died)), 0)["time"]
+    back = F.get(F.filter(deliveries, lambda d: ~until(d, settled) & until(d, died)), 0)["time"]
+    reached = F.exists(deliveries, lambda d: until(d, died) & (d["broker_count"] >= limit))
+    end = F.when(reached, read)
+    in_time = F.filter(
+        told, lambda fact: F.coalesce(fact["time"] >= back, F.lit(True)) & F.coalesce(fact["time"] < end, F.lit(True))
+    )
+    return F.when(back.isNotNull() | end.isNotNull(), in_time).otherwise(told)

@@ -56,13 +56,20 @@ def since_arrival(deliveries: Column, deaths: Column) -> Column:
     return bound(arrived, lambda at: F.filter(back, lambda d: F.coalesce(d["time"] >= at["time"], F.lit(True))))
 
 
-def until_published_again(deliveries: Column, end: Column) -> Column:
-    """The deliveries of the message that was done with at ``end``, without those of one that was published under its id
-    later. All of them where the first seems to be later, too: its events were collected late."""
+def until_published_again(told: Column, deliveries: Column, end: Column) -> Column:
+    """What is ``told``, deliveries or failures, of the message that was done with at ``end``, without that of one that
+    was published under its id later. All of it where the first delivery seems to be later, too: its events were
+    collected late."""
     later = F.filter(deliveries, lambda d: is_first(d) & (d["time"] > end))
     known = F.exists(deliveries, lambda d: d["time"] <= end)
     again = F.struct(F.when(known, F.array_min(later)["time"]).alias("time"))
-    return bound(again, lambda at: F.filter(deliveries, lambda d: F.coalesce(d["time"] < at["time"], F.lit(True))))
+    return bound(again, lambda at: F.filter(told, lambda fact: F.coalesce(fact["time"] < at["time"], F.lit(True))))
+
+
+def end_of_death(time: Column, evidence: Column) -> Column:
+    """The time up to which what happened may have been before a death: ``x-death`` has whole seconds."""
+    second = F.when(evidence == "observed", F.expr("INTERVAL 1 SECOND")).otherwise(F.expr("INTERVAL 0 SECOND"))
+    return time + second
 
 
 def is_first(delivery: Column) -> Column:

@@ -122,15 +122,14 @@ def excused(events: DataFrame, freed: DataFrame, waiting: DataFrame) -> DataFram
     return usable.join(freed, "event_id", "left_semi").join(waiting, "event_id", "left_semi")
 
 
-def best_copies(events: DataFrame, freed: DataFrame, still: DataFrame | None = None) -> DataFrame:
-    """Parsed events without the refused copies of those :func:`released` that also came as a usable copy.
+def best_copies(events: DataFrame, freed: DataFrame, before: DataFrame | None = None) -> DataFrame:
+    """Parsed events without the refused copies of those :func:`released` that also came as a usable copy: now, or
+    ``before``, which has the ``event_id`` of such.
 
-    The same line may have come in the wrong folder first and in the right one later: it is usable then. Where
-    ``events`` are not all that ever came, ``still`` is quarantine as it is: what was released and is not there was
-    usable.
+    The same line may have come in the wrong folder first and in the right one later: it is usable then.
     """
     usable, refused = events.where("size(reasons) = 0"), events.where("size(reasons) > 0")
     excused = usable.join(freed, "event_id", "left_semi").select("event_id")
-    if still is not None:
-        excused = excused.unionByName(freed.join(still, "event_id", "left_anti"))
+    if before is not None:
+        excused = excused.unionByName(before)
     return usable.unionByName(refused.join(excused, "event_id", "left_anti"))

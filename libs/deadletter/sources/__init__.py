@@ -39,11 +39,12 @@ class Source(Protocol):
         ``lenient`` reads what is left where :meth:`rescue` said so.
         """
 
-    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> None:
+    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> Callable[[], None]:
         """Judge what stopped the stream: a clear error is raised, unless the rest can be read; what cannot is noted in
         the folder of its checkpoint, for :meth:`unread`.
 
-        ``taken``: rows with the ``source_file`` of all that was read before.
+        ``taken``: rows with the ``source_file`` of all that was read before. Returns what to call once the rest was
+        read: it looks at what came meanwhile.
         """
 
     def gone(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:

@@ -10,9 +10,9 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -27,6 +27,7 @@ from deadletter.sources.noted import (
     keep_damaged,
     keep_gone,
     named,
+    noted,
     on_disk,
     passed_over,
     path_named,
@@ -121,6 +122,14 @@ def damaged_archives(files: list[Path]) -> dict[Path, str]:
     return broken
 
 
+def note_late_damage(checkpoint: Path, looked_at: Collection[str]) -> None:
+    """Note the damaged archives among the files that the stream of ``checkpoint`` noted, but for the paths that were
+    ``looked_at``."""
+    late = [on_disk(path) for path in noted(checkpoint) if path not in looked_at]
+    broken = damaged_archives([path for path in late if path.exists()])
+    keep_damaged(checkpoint, {whole_path(path): reason for path, reason in broken.items()})
+
+
 def read_to_end(path: Path) -> None:
     """Read a file to its end; ``EOFError`` or ``zlib.error`` where a ``.gz`` has another one.
 
@@ -206,12 +215,13 @@ class Folder:
         lines = read.where(~still_written(file, self.path)).where(r"value RLIKE '\\S'")
         return lines.select(system.alias("system"), "value", file.alias("source_file"))
 
-    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> None:
+    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> Callable[[], None]:
         """Note each damaged archive that is not ``taken`` yet in ``checkpoint``, where ``error`` is about one;
         otherwise it is raised again, or what can be done about the file that it names.
 
         Other files must not be read leniently because of an old damaged archive: what the storage fails to give
-        would be left out without a word.
+        would be left out without a word. What comes before the lenient reading ends is read so, too: what this
+        returns notes those files' damage.
         """
         failed = FAILED.search(f"{error.__cause__} {error}")  # the cause tells the path in full
         if not failed:
@@ -229,6 +239,7 @@ class Folder:
         known = {unquote(row[0]) for row in taken.select(path_of(F.col("source_file"))).distinct().toLocalIterator()}
         broken |= damaged_archives([path for path in files if whole_path(path) not in {place, *known}])
         keep_damaged(checkpoint, {whole_path(path): reason for path, reason in broken.items()})
+        return partial(note_late_damage, checkpoint, {place, *map(whole_path, files)})
 
     def gone(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
         """A warning where files that a run noted and did not take in are not there for this one."""

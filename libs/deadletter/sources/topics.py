@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -86,7 +87,7 @@ class Topic:
         }
         return PATIENCE | given | fixed
 
-    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> None:
+    def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> NoReturn:
         """Always raises: what Kafka says is put into words a person can act on."""
         raise judge(error, topic=self.name, servers=self.servers, checkpoint=self.checkpoint) from error
 

@@ -50,8 +50,9 @@ def _take_in(lake: Lake, source: Source, size: int) -> list[str]:
         try:
             _stream(lake, source)
         except (DeadletterError, PySparkException) as error:
-            source.rescue(error, checkpoint, taken())
+            look_again = source.rescue(error, checkpoint, taken())
             _stream(lake, source, lenient=True)
+            look_again()
     return warnings + source.unread(checkpoint, taken)
 
 

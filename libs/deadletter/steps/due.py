@@ -20,14 +20,12 @@ from deadletter.patterns.codes import MARKS
 from deadletter.patterns.masks import Mask
 from deadletter.queues import Queue, of_queues
 from deadletter.rules.zaqar_store import Habits
-from deadletter.snapshot import WRITING, dead_letter_links
+from deadletter.snapshot import STALE, WRITING, dead_letter_links
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
 from deadletter.triage import decisions_count
 
-STALE = -1
-"""A source version no table has: what gold was derived from no longer is what silver holds."""
 _OF_LETTER = (*tables.MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id", "dead_lettered_at", "removed_at")
 
 

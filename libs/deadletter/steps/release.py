@@ -1,6 +1,7 @@
 """The way back from quarantine: events are judged again after a fix, or put aside for good.
 
-Quarantine stays a function of the events, today's rules and these decisions. A decision is written first, then
+Quarantine is a function of the events, these decisions, and the rules as of when each event was last judged. A
+decision is written first, then
 the facts are merged, then quarantine is set to what is refused now, in one commit: killed before that, the events are
 still in quarantine, and the same command started again ends in the same tables; killed later, gold is known to be out
 of date, see :func:`gold_is_behind`, and the next run derives it.
@@ -15,11 +16,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.lake import Lake
+from deadletter.errors import UsageError
+from deadletter.lake import Lake, Progress
+from deadletter.parsing import PARSER_VERSION
 from deadletter.silver.quarantine import DISCARDED, RELEASED
-from deadletter.sources import bronze_day
+from deadletter.snapshot import STALE
 from deadletter.steps import gold, silver
-from deadletter.steps.due import STALE
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
 
@@ -48,20 +50,33 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     lake.tune(lake.size(tables.QUARANTINE))
     with gated(lake, tell, releases=True) as gate:
         lake.create_missing()
+        noted = lake.progress.all()
+        if "parser" in noted and noted["parser"].source_version != PARSER_VERSION:
+            raise UsageError(
+                "another version of deadletter read this lake's events, or a run that reads them again was interrupted:"
+                " `deadletter run` first; nothing was released"
+            )
         ids = lake.stage(chosen.select("event_id", "captured_at"))
         _decide(lake, ids, RELEASED, who, why)
-        before = lake.progress.of("gold")
+        before, newest = noted.get("gold"), noted.get("silver")
         lake.progress.note("gold", STALE, before and before.as_of)
         events = lake.stage(_raw_events(lake, ids))
         latest = silver.merge_events(lake, gate, events, summary, tell, partial(_settle, lake, events))
         if before and latest is None:
             lake.progress.note_all({"gold": before})
         else:
-            # not before the time that the last run judged at: it may have been given one
-            times = [done.as_of for done in (before, lake.progress.of("silver")) if done and done.as_of]
-            gold.derive(lake, gate, max(times, default=None), tell=tell)
+            gold.derive(lake, gate, _judged_at(before, newest, lake.progress.of("silver")), tell=tell)
     summary.warnings += sorted(gate.warnings)
     return summary
+
+
+def _judged_at(before: Progress | None, newest: Progress | None, now: Progress | None) -> datetime | None:
+    """The time to derive gold as of: the one that the run ``before`` judged at where that was not of the ``newest``
+    event then, as it was given one; else of the newest that there is ``now``, and not before what was given."""
+    caught_up = before and newest and before.source_version == newest.source_version
+    if caught_up and before.as_of and before.as_of != newest.as_of:
+        return before.as_of
+    return max([done.as_of for done in (before, now) if done and done.as_of], default=None)
 
 
 def _settle(lake: Lake, events: DataFrame, refused: DataFrame, latest: datetime | None) -> None:
@@ -80,10 +95,7 @@ def _decide(lake: Lake, chosen: DataFrame, decision: str, who: str, why: str) ->
 
 
 def _raw_events(lake: Lake, ids: DataFrame) -> DataFrame:
-    """Every copy of the events from the days that they lie in, of each system the one that came last: what was in the
-    future once may be so no more."""
-    days = ids.agg(F.collect_set(F.date_format(bronze_day(), "yyyy-MM-dd")).alias("days")).first()["days"]
-    pruned = lake.read(tables.QUEUE_EVENTS).where(F.col("day").isin([F.lit(found).cast("date") for found in days]))
-    copies = pruned.join(ids.select("event_id"), "event_id", "left_semi")
+    """Every copy of the events, of each system the one that came last: what was in the future once may be so no
+    more."""
     last = F.max_by(F.struct(*tables.QUEUE_EVENTS.column_names), F.struct("ingested_at", "source_file"))
-    return copies.groupBy("event_id", "system").agg(last.alias("last")).select("last.*")
+    return silver.copies_of(lake, ids).groupBy("event_id", "system").agg(last.alias("last")).select("last.*")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial, reduce
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,8 +25,9 @@ from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, excused, quarantine, refused, released, united
 from deadletter.silver.reconcile import balance, source_events
+from deadletter.snapshot import MERGING, STALE
+from deadletter.sources import bronze_day
 from deadletter.spark.parallel import together
-from deadletter.steps.due import STALE
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import QUEUE, Table
 from deadletter.times import from_micros
@@ -33,6 +35,8 @@ from deadletter.times import from_micros
 Settle = Callable[[DataFrame, datetime | None], None]
 """Writes the rows of ``silver.quarantine`` after all facts are merged; also gets ``latest``, the latest time of a good
 event."""
+NEVER = Progress(STALE, None)
+"""A step that has to do everything."""
 
 
 def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
@@ -44,10 +48,12 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     noted = lake.progress.all()
     anew = "parser" not in noted or noted["parser"].source_version != PARSER_VERSION
     done = None if anew else noted.get("silver")
+    begun = {MERGING: Progress(1, None)}
     if anew and "silver" in noted:
         lake.check_tables()
         tell("silver: parsing all events again, as this version reads them differently")
-        lake.progress.note("gold", STALE, noted["gold"].as_of if "gold" in noted else None)
+        # should this run be cut short, whatever version runs next parses them again, too
+        begun |= {"gold": Progress(STALE, noted["gold"].as_of if "gold" in noted else None), "parser": NEVER}
     version = lake.version(tables.QUEUE_EVENTS)
     # what the landing folder holds says little: most of it was read before
     new = lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version) if done else lake.size(tables.QUEUE_EVENTS)
@@ -59,10 +65,11 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
         if done and done.source_version < version:
             lake.progress.note("silver", version, done.as_of)
         return
-    latest = merge_events(lake, gate, events, summary, tell, anew=anew)
+    latest = merge_events(lake, gate, events, summary, tell, begun=begun, anew=anew)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
-    lake.progress.note_all({"silver": Progress(version, summary.as_of), "parser": Progress(PARSER_VERSION, None)})
+    ended = {MERGING: Progress(0, None), "parser": Progress(PARSER_VERSION, None)}
+    lake.progress.note_all(ended | {"silver": Progress(version, summary.as_of)})
 
 
 def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | None:
@@ -83,14 +90,16 @@ def merge_events(
     summary: Summary,
     tell: Tell,
     settle: Settle | None = None,
+    begun: Mapping[str, Progress] = MappingProxyType({}),
     anew: bool = False,
 ) -> datetime | None:
     """Merge the facts of rows of ``bronze.queue_events``, which are read several times; returns the latest time
     (UTC) of a good one.
 
     ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`. Without it, what is
-    refused is merged into quarantine. ``anew``: the events are all that ever came, and silver is to hold nothing else.
-    A usable copy of an event that people released excuses its other copies, whether they came before or come later.
+    refused is merged into quarantine. ``begun`` is noted once the gates let all pass, before anything is written.
+    ``anew``: the events are all that ever came, and silver is to hold nothing else. A usable copy of an event that
+    people released excuses its other copies, whether they came before or come later.
     """
     systems = [row["system"] for row in events.select("system").distinct().collect()]
     # of a folder that names no broker there is nothing but what is refused
@@ -104,15 +113,32 @@ def merge_events(
     if not decisions.isEmpty():
         freed = released(decisions)
         still = None if settle or anew else lake.read(tables.QUARANTINE)
-        facts = replace(facts, events=best_copies(facts.events, freed, still))
+        before = None if still is None else _usable_before(lake, events, facts.events, freed, still)
+        facts = replace(facts, events=best_copies(facts.events, freed, before))
         if still is not None:
             settle = _settle_excused(lake, excused(facts.events, freed, still))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
     settled = partial(settle, latest=latest) if settle else None
-    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled, anew)
+    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled, begun, anew)
     return latest
+
+
+def _usable_before(
+    lake: Lake, events: DataFrame, parsed: DataFrame, freed: DataFrame, still: DataFrame
+) -> DataFrame | None:
+    """The ``event_id`` of what was ``freed``, is not ``still`` in quarantine and came before this batch of ``events``:
+    it was usable; ``None`` where there are none. In a lake to which decisions were copied, such an event may have yet
+    to come."""
+    refused = parsed.where("size(reasons) > 0").select("event_id", "captured_at").distinct()
+    gone = refused.join(freed, "event_id", "left_semi").join(still, "event_id", "left_anti")
+    ids = lake.stage_few(gone)
+    if ids.isEmpty():
+        return None
+    ever, now = (rows.groupBy("event_id").count() for rows in (copies_of(lake, ids), events))
+    both = ever.join(now.withColumnRenamed("count", "now"), "event_id").where("count > now")
+    return lake.stage_few(both.select("event_id"))
 
 
 def _settle_excused(lake: Lake, found: DataFrame) -> Settle | None:
@@ -168,6 +194,7 @@ def _merge_facts(
     raw_events: DataFrame,
     refusals: list[DataFrame],
     settle: Callable[[DataFrame], None] | None,
+    begun: Mapping[str, Progress],
     anew: bool,
 ) -> int:
     """Judge all batches, then merge their good rows; the events behind the others go to quarantine. Returns how many
@@ -184,11 +211,20 @@ def _merge_facts(
     count = reduce(DataFrame.unionByName, more).select("event_id").distinct().count() if more else 0
     all_refused = lake.stage(_all_refused(facts, [*refusals, *more]))
     gate.check(all_refused, tables.QUARANTINE)
+    if begun:
+        lake.progress.note_all(begun)
     if anew:
         _write_anew(lake, good, all_refused)
     else:
         _merge(lake, good, all_refused, settle)
     return count
+
+
+def copies_of(lake: Lake, ids: DataFrame) -> DataFrame:
+    """Every row of bronze of the events ``event_id, captured_at``, from the days that they lie in."""
+    days = ids.agg(F.collect_set(F.date_format(bronze_day(), "yyyy-MM-dd")).alias("days")).first()["days"]
+    pruned = lake.read(tables.QUEUE_EVENTS).where(F.col("day").isin([F.lit(found).cast("date") for found in days]))
+    return pruned.join(ids.select("event_id"), "event_id", "left_semi")
 
 
 def _refused(bad: DataFrame, table: Table, source_events: DataFrame, events: DataFrame) -> DataFrame:

@@ -110,13 +110,15 @@ def success_later(points: list[Point], done: int, allowed: int) -> float | None:
 
 
 def advice(points: list[Point], one_more: int = 0) -> Advice:
-    """The smallest limit beyond which deliveries are not worth it (:data:`WORTH_IT`), with the reason.
+    """The smallest limit from 1 beyond which deliveries are not worth it (:data:`WORTH_IT`), with the reason.
 
     ``one_more``: deliveries a message has beyond the limit's number, see ``rules.limits.ONE_MORE``.
 
     >>> advice([Point(1, 1000, 900, 0, 0.1, None, None), Point(2, 100, 50, 0, 0.05, None, None),
     ...         Point(3, 50, 1, 49, 0.049, None, None)]).limit
     2
+    >>> advice([Point(1, 1000, 900, 0, 0.1, None, None), Point(2, 100, 0, 100, 0.1, None, None)], one_more=1)
+    Advice(limit=1, reason='after 1 delivery an estimated 90.0% of the messages are settled; of those delivered...
     >>> advice([Point(1, 1000, 0, 1000, 1.0, None, None)]).reason
     'no settlement is known, so nothing tells when a message is lost'
     """
@@ -126,10 +128,10 @@ def advice(points: list[Point], one_more: int = 0) -> Advice:
     if not told:
         return Advice(None, f"only {points[0].reached} messages were delivered; {ENOUGH} are needed to tell anything")
     last = told[-1].delivery
-    for done in range(1 + one_more, last):
+    for done in range(1, last):
         chance = success_later(points, done, last)
         if chance is not None and chance < WORTH_IT:
-            return Advice(done - one_more, _reason(points, done, last, chance))
+            return Advice(max(done - one_more, 1), _reason(points, done, last, chance))
     end = unsettled_after(points, last)
     return Advice(
         max(last - one_more, 1),
@@ -142,8 +144,9 @@ def advice(points: list[Point], one_more: int = 0) -> Advice:
 def _reason(points: list[Point], done: int, last: int, chance: float) -> str:
     reached = next(point.reached for point in points if point.delivery > done)
     shown = min(chance, WORTH_IT - 0.0001)  # rounded, it could say that it is not less
+    deliveries = "1 delivery" if done == 1 else f"{done} deliveries"
     return (
-        f"after {done} deliveries an estimated {1 - unsettled_after(points, done):.1%} of the messages are settled; of "
+        f"after {deliveries} an estimated {1 - unsettled_after(points, done):.1%} of the messages are settled; of "
         f"those delivered again ({reached:,} were) an estimated {shown:.2%} would be settled by delivery {last}, less "
         f"than {WORTH_IT:.0%}"
     )

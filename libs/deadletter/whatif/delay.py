@@ -19,12 +19,13 @@ def delayed(histories: DataFrame, policies: DataFrame, delay: int) -> DataFrame:
     In a delayed queue a message's own delay comes before the default; with 0 there is none (Delayed Queues,
     scenarios 1 to 3). Whole seconds count. A message whose post was not seen is left out and counted.
 
+    - ``never_claimable``: delivered messages whose TTL is shorter than the delay: they would expire unseen. Of the
+      others:
     - ``claims_put_off``: claims that were granted before the delay would have been over
     - ``messages_put_off``: messages with such a claim
     - ``retries_saved``: of those claims, the ones a later claim of the same message followed
     - ``deaths_within_delay``: messages that died before their delay would have been over
     - ``settled_within_delay``: messages that were settled before it; they would have waited
-    - ``never_claimable``: messages whose TTL is shorter than the delay: they would expire unseen
     - ``seconds_waited``: by how much first claims would have come later, summed over the messages
     """
     policy = policy_at(F.col("policies"), F.col("posted.time"))
@@ -36,7 +37,9 @@ def delayed(histories: DataFrame, policies: DataFrame, delay: int) -> DataFrame:
         }
     )
     until = F.timestamp_seconds(F.unix_seconds("posted.time") + F.col("wait"))
-    timed = known.withColumn("until", F.when(F.col("wait") > 0, until))
+    never = F.coalesce(F.col("posted").isNotNull() & rules.never_claimable(F.col("ttl"), F.col("wait")), F.lit(False))
+    known = known.withColumn("never", never)
+    timed = known.withColumn("until", F.when((F.col("wait") > 0) & ~F.col("never"), until))
     early = F.filter("times", lambda time: F.date_trunc("second", time) < F.col("until"))
     judged = timed.withColumn("early", F.greatest(F.size(early), F.lit(0)))
     put_off, last = F.col("early") > 0, F.col("early") == F.col("deliveries")
@@ -51,8 +54,6 @@ def delayed(histories: DataFrame, policies: DataFrame, delay: int) -> DataFrame:
         F.count_if((F.col("settled_at") < F.col("until")) & F.col("dead_lettered_at").isNull()).alias(
             "settled_within_delay"
         ),
-        F.count_if(F.col("posted").isNotNull() & rules.never_claimable(F.col("ttl"), F.col("wait"))).alias(
-            "never_claimable"
-        ),
+        F.count_if("never").alias("never_claimable"),
         F.coalesce(F.sum(F.when(put_off, waited)) / 1_000_000, F.lit(0.0)).alias("seconds_waited"),
     )

@@ -16,7 +16,7 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.lake import Lake
 from deadletter.rules.limits import ONE_MORE, limit_counts
 from deadletter.rules.policy import policy_at
-from deadletter.snapshot import facts_at, gold_as_of, habits_in
+from deadletter.snapshot import facts_at, gold_as_of, habits_of_gold
 from deadletter.spark.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
@@ -43,7 +43,7 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     as_of = gold_as_of(lake)
     facts = facts_at(lake, as_of)
     dead = lake.read(tables.DEAD_LETTERS)
-    lived = held_if_few(histories(facts, dead, choice, habits_in(lake.progress.all())))
+    lived = held_if_few(histories(facts, dead, choice, habits_of_gold(lake.progress.all())))
     now = policy_at(F.col("policies"), F.lit(as_of))
     known = (now["kind"] != "deleted") & now["queue_type"].isNotNull()
     counts = F.when(known, now["counts"]).alias("limit_counts")
