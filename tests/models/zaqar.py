@@ -102,7 +102,10 @@ class Store:
         self.policies[queue] = {k: v for k, v in (self.policies.get(queue, {}) | metadata).items() if v is not None}
         shown = {"_max_messages_post_size": 262144, "_default_message_ttl": 3600, "_default_message_delay": 0}
         self.place(queue)
-        changes = [{"op": "replace", "path": f"/metadata/{k}", "value": v} for k, v in metadata.items()]
+        changes = [
+            {"op": "remove" if v is None else "replace", "path": f"/metadata/{k}"} | ({} if v is None else {"value": v})
+            for k, v in metadata.items()
+        ]
         # unset values are listed as null, as the server does
         unset = {"_max_claim_count": None, "_dead_letter_queue": None, "_dead_letter_queue_messages_ttl": None}
         self.tell(now, "PATCH", queue, 200, request=changes, response=shown | unset | self.policies[queue])

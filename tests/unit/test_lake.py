@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from deadletter import tables
 from deadletter.errors import DeadletterError, SchemaError, UsageError
+from deadletter.gold.scope import affected
 from deadletter.lake import Lake
 from deadletter.lake.lake import PROCESS
 from deadletter.lake.statements import create_statement
@@ -240,7 +241,7 @@ def catalog(spark, tmp_path):
     spark.sql(f"DROP SCHEMA {schema} CASCADE")
 
 
-def test_rows_that_take_the_place_of_all_are_a_write(spark, catalog):
+def test_rows_that_take_the_place_of_others_are_a_write(spark, catalog):
     """Whoever may write rows may do that; a table that is made anew wants its owner."""
     told, name = {"system": "zaqar", "tenant": "p", "queue": "q", "time": NOON}, catalog.identifier(TABLE)
 
@@ -253,6 +254,14 @@ def test_rows_that_take_the_place_of_all_are_a_write(spark, catalog):
         rows = [[(told | {"event_id": event}).get(column) for column in TABLE.column_names] for event in events]
         catalog.replace(spark.createDataFrame(rows, TABLE.ddl), TABLE)
         assert sorted(row["event_id"] for row in catalog.read(TABLE).collect()) == list(events)
+
+    def of(queue, event):
+        row = told | {"queue": queue, "event_id": event}
+        return spark.createDataFrame([[row.get(column) for column in TABLE.column_names]], TABLE.ddl)
+
+    catalog.append(of("q", "d").unionByName(of("r's", "e")), TABLE)
+    catalog.replace(of("r's", "f"), TABLE, affected([("zaqar", "p", "r's"), ("zaqar", "o", "q")], []).inside)
+    assert sorted(row["event_id"] for row in catalog.read(TABLE).collect()) == ["d", "f"]
     done = spark.sql(f"DESCRIBE HISTORY {name}").orderBy("version").select("operation").collect()
-    assert [row[0] for row in done] == ["CREATE TABLE", "WRITE", "WRITE", "WRITE"]
+    assert [row[0] for row in done] == ["CREATE TABLE", *["WRITE"] * 5]
     assert about() == made

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deadletter.sources import noted
-from deadletter.sources.landing import Folder, note_late_damage
+from deadletter.sources.landing import Folder
 
 LINE = b'{"captured_at": "2026-11-20T20:53:0%d+00:00"}\n'
 
@@ -198,5 +198,15 @@ def test_an_archive_that_came_while_others_were_looked_at(landing, checkpoint):
     cut.write_bytes(gzip.compress(LINE % 9)[:-4])
     note(checkpoint, 4, {whole: 4, cut: 4})
     whole.rename(landing / "_moved")
-    note_late_damage(checkpoint, set())
+    looked_at = {str(landing / "d.jsonl.gz")}
+    Folder(str(landing))._note_late_damage(checkpoint, looked_at | {str(cut)})
+    assert noted.still_damaged(checkpoint) == {}
+    Folder(str(landing))._note_late_damage(checkpoint, looked_at)
     assert list(noted.still_damaged(checkpoint)) == [str(cut)]
+
+
+def test_such_an_archive_where_nobody_notes_what_was_read(landing, tmp_path, monkeypatch):
+    (landing / "late.jsonl.gz").write_bytes(gzip.compress(LINE % 9)[:-4])
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "18.0")
+    Folder(str(landing))._note_late_damage(tmp_path / "checkpoint", set())
+    assert list(noted.still_damaged(tmp_path / "checkpoint")) == [str(landing / "late.jsonl.gz")]

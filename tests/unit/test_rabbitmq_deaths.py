@@ -246,6 +246,7 @@ PUBLISHED_AGAIN = [
 DONE_AGAIN, OPEN_AGAIN = story(*PUBLISHED_AGAIN), story(*PUBLISHED_AGAIN, delivered(6, before=True))
 DIES_AGAIN = story(*PUBLISHED_AGAIN, delivered(6, before=True), read(8, "dlq", entry("orders", 7)))
 DIED_BEFORE = story(*PUBLISHED_AGAIN, read(8, "dlq", entry("orders", 3, "delivery_limit")))
+FAILED_LATER = story(*PUBLISHED_AGAIN, returned(5.5), read(8, "dlq", entry("orders", 3, "delivery_limit")))
 SETTLED_BEFORE = story(*PUBLISHED_AGAIN, acked(4, "orders"))
 BEFORE_ALL_EVENTS = story(at(1, firehose("deliver.orders", redelivered=True)))
 AT_ONE_TIME = [story(delivered(1, before=False), delivered(1, before=True) | {"n": n}) for n in range(4)]
@@ -263,6 +264,8 @@ def test_what_is_published_again_later_counts_for_no_end(died, facts, dead):
     """A dead letter that nobody read so far, and what a consumer wrote down."""
     (row,) = died(DIED_BEFORE)
     assert row["claim_count"] == 3
+    (row,) = died(FAILED_LATER)
+    assert (row["claim_count"], row["error"], len(row["deliveries"])) == (3, None, 3)
     ends = by_story(outcomes(facts, dead).collect())
     for name, outcome in ((SETTLED_BEFORE, "settled"), (DIED_BEFORE, "dead_lettered")):
         told = [(row["deliveries"], row["outcome"]) for row in ends[name]]

@@ -22,9 +22,9 @@ def collateral(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     every claim until their death together with a message that is poison.
 
     ``dead`` are rows of ``gold.dead_letters`` with ``deviation_key`` and ``pattern_id``. Poison is what died
-    with a deviating payload or with an error. Only Zaqar's events tell which messages were
-    claimed together. ``by_chance`` is how probable it is that a message of this queue is in as many poisoned claims
-    without any connection: the share of the queue's claims with poison, to the power of the claims.
+    with a deviating payload or with an error. Only Zaqar's events tell which messages were claimed together.
+    ``by_chance`` is how probable it is that a message of this queue is in as many poisoned claims without any
+    connection: the share of the queue's claims with poison, to the power of the claims.
     """
     healthy = (F.col("deviation_key") == HEALTHY) & F.col("error").isNull()
     faulty = tells_a_fault(F.col("deviation_key")) | F.col("error").isNotNull()

@@ -245,8 +245,8 @@ class Lake:
             self._writer(rows, "overwrite", table, where)
 
     def _writer(self, df: DataFrame, mode: str, table: Table, where: str | None = None) -> None:
-        if self.catalog and where == "true":  # saveAsTable would make the table anew, which only its owner may
-            df.writeTo(self._place(table)).overwrite(F.lit(True))
+        if self.catalog and where:  # saveAsTable would make the table anew, which only its owner may
+            df.writeTo(self._place(table)).overwrite(F.expr(where))
             return
         writer = df.write.format("delta").mode(mode)
         if where and where != "true":

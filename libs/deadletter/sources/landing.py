@@ -122,14 +122,6 @@ def damaged_archives(files: list[Path]) -> dict[Path, str]:
     return broken
 
 
-def note_late_damage(checkpoint: Path, looked_at: Collection[str]) -> None:
-    """Note the damaged archives among the files that the stream of ``checkpoint`` noted, but for the paths that were
-    ``looked_at``."""
-    late = [on_disk(path) for path in noted(checkpoint) if path not in looked_at]
-    broken = damaged_archives([path for path in late if path.exists()])
-    keep_damaged(checkpoint, {whole_path(path): reason for path, reason in broken.items()})
-
-
 def read_to_end(path: Path) -> None:
     """Read a file to its end; ``EOFError`` or ``zlib.error`` where a ``.gz`` has another one.
 
@@ -239,7 +231,15 @@ class Folder:
         known = {unquote(row[0]) for row in taken.select(path_of(F.col("source_file"))).distinct().toLocalIterator()}
         broken |= damaged_archives([path for path in files if whole_path(path) not in {place, *known}])
         keep_damaged(checkpoint, {whole_path(path): reason for path, reason in broken.items()})
-        return partial(note_late_damage, checkpoint, {place, *map(whole_path, files)})
+        return partial(self._note_late_damage, checkpoint, {place, *map(whole_path, files)})
+
+    def _note_late_damage(self, checkpoint: Path, looked_at: Collection[str]) -> None:
+        """Note the damaged archives among the files that the stream has read by now, but for the paths that were
+        ``looked_at``: on Databricks, whose Auto Loader tells nobody what it read, among those that are there."""
+        there = {whole_path(path): path for path in Folder(self.path).files}
+        read = there if on_databricks() else noted(checkpoint)
+        broken = damaged_archives([path for place, path in there.items() if place in read and place not in looked_at])
+        keep_damaged(checkpoint, {whole_path(path): reason for path, reason in broken.items()})
 
     def gone(self, checkpoint: Path, taken: Callable[[], DataFrame]) -> list[str]:
         """A warning where files that a run noted and did not take in are not there for this one."""

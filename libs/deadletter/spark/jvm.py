@@ -108,8 +108,8 @@ def queries_interrupted() -> Iterator[None]:
 
 def leave_server() -> None:
     """Give back the session of a Spark Connect server, before the JVM that it is in is ended: a client that finds no
-    server when the process ends asks for minutes."""
-    active = SparkSession.getActiveSession() if is_remote() else None
+    server when the process ends asks for minutes. A session of others, as a notebook's, stays."""
+    active = SparkSession.getActiveSession() if Jvm.started and is_remote() else None
     if active is not None:
         with contextlib.suppress(Exception):
             active.stop()

@@ -1,10 +1,9 @@
 """The way back from quarantine: events are judged again after a fix, or put aside for good.
 
 Quarantine is a function of the events, these decisions, and the rules as of when each event was last judged. A
-decision is written first, then
-the facts are merged, then quarantine is set to what is refused now, in one commit: killed before that, the events are
-still in quarantine, and the same command started again ends in the same tables; killed later, gold is known to be out
-of date, see :func:`gold_is_behind`, and the next run derives it.
+decision is written first, then the facts are merged, then quarantine is set to what is refused now, in one commit:
+killed before that, the events are still in quarantine, and the same command started again ends in the same tables;
+killed later, gold is known to be out of date, see :func:`gold_is_behind`, and the next run derives it.
 """
 
 from __future__ import annotations

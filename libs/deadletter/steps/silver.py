@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial, reduce
-from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -90,7 +89,7 @@ def merge_events(
     summary: Summary,
     tell: Tell,
     settle: Settle | None = None,
-    begun: Mapping[str, Progress] = MappingProxyType({}),
+    begun: Mapping[str, Progress] | None = None,
     anew: bool = False,
 ) -> datetime | None:
     """Merge the facts of rows of ``bronze.queue_events``, which are read several times; returns the latest time
@@ -194,7 +193,7 @@ def _merge_facts(
     raw_events: DataFrame,
     refusals: list[DataFrame],
     settle: Callable[[DataFrame], None] | None,
-    begun: Mapping[str, Progress],
+    begun: Mapping[str, Progress] | None,
     anew: bool,
 ) -> int:
     """Judge all batches, then merge their good rows; the events behind the others go to quarantine. Returns how many
