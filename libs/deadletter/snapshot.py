@@ -42,8 +42,15 @@ def gold_as_of(lake: Lake) -> datetime:
 def is_half_written(lake: Lake) -> bool:
     """Whether a run or a release is writing the silver or gold tables, or was interrupted as it did: some are as
     before, some as of later."""
-    notes = {step: note.source_version for step, note in lake.progress.all().items()}
-    return notes.get(WRITING) == 1 or notes.get(MERGING) == 1 or notes.get("gold") == STALE
+    notes = lake.progress.all()
+    begun = any(notes[step].source_version == 1 for step in (WRITING, MERGING) if step in notes)
+    return begun or gold_is_behind(lake)
+
+
+def gold_is_behind(lake: Lake) -> bool:
+    """Whether gold is out of date, as a release or a run that was interrupted leaves it."""
+    done = lake.progress.of("gold")
+    return done is not None and done.source_version == STALE
 
 
 def habits_in(done: Mapping[str, Progress]) -> Habits:
@@ -61,25 +68,28 @@ def habits_in(done: Mapping[str, Progress]) -> Habits:
     Traceback (most recent call last):
     deadletter.errors.UsageError: another version of deadletter noted this lake's Zaqar store: name it once more ...
     """
-    chosen, derived = done.get("store"), done.get("habits")
+    chosen = done.get("store")
+    if chosen is None:
+        return _derived_with(done) or REDIS
     for habits in STORES.values():
-        if chosen and chosen.source_version in (digest(habits.name), digest(habits)):
+        if chosen.source_version in (digest(habits.name), digest(habits)):
             return habits
-        if derived and not chosen and derived.source_version == digest(habits):
-            return habits
-    if chosen:
-        raise UsageError(
-            "another version of deadletter noted this lake's Zaqar store: name it once more with `deadletter run "
-            f"--zaqar-store` ({', '.join(STORES)})"
-        )
-    return REDIS
+    raise UsageError(
+        "another version of deadletter noted this lake's Zaqar store: name it once more with `deadletter run "
+        f"--zaqar-store` ({', '.join(STORES)})"
+    )
 
 
 def habits_of_gold(done: Mapping[str, Progress]) -> Habits:
     """The habits of Zaqar's store that gold was derived with, by which what is worked out beside it agrees with it: a
     run that chose others may not have come that far."""
-    noted = done["habits"].source_version if "habits" in done else None
-    return next((habits for habits in STORES.values() if digest(habits) == noted), None) or habits_in(done)
+    return _derived_with(done) or habits_in(done)
+
+
+def _derived_with(done: Mapping[str, Progress]) -> Habits | None:
+    """The known habits that gold was derived with; ``None`` where it never was, or with others."""
+    derived = done["habits"].source_version if "habits" in done else None
+    return next((habits for habits in STORES.values() if digest(habits) == derived), None)
 
 
 def chosen_habits(lake: Lake, done: Mapping[str, Progress], given: Habits | None) -> Habits:

@@ -243,25 +243,27 @@ def catalog(spark, tmp_path):
 
 def test_rows_that_take_the_place_of_others_are_a_write(spark, catalog):
     """Whoever may write rows may do that; a table that is made anew wants its owner."""
-    told, name = {"system": "zaqar", "tenant": "p", "queue": "q", "time": NOON}, catalog.identifier(TABLE)
+    told, name = {"system": "zaqar", "tenant": "p", "time": NOON}, catalog.identifier(TABLE)
 
     def about():
         return spark.sql(f"DESCRIBE DETAIL {name}").select("description", "properties", "partitionColumns").first()
 
     catalog.create_missing([TABLE])
     made = about()
-    for events in ("ab", "c", ""):
-        rows = [[(told | {"event_id": event}).get(column) for column in TABLE.column_names] for event in events]
-        catalog.replace(spark.createDataFrame(rows, TABLE.ddl), TABLE)
-        assert sorted(row["event_id"] for row in catalog.read(TABLE).collect()) == list(events)
 
-    def of(queue, event):
-        row = told | {"queue": queue, "event_id": event}
-        return spark.createDataFrame([[row.get(column) for column in TABLE.column_names]], TABLE.ddl)
+    def rows(**queue_of):
+        attempts = [told | {"queue": queue, "event_id": event} for event, queue in queue_of.items()]
+        return spark.createDataFrame([[row.get(it) for it in TABLE.column_names] for row in attempts], TABLE.ddl)
 
-    catalog.append(of("q", "d").unionByName(of("r's", "e")), TABLE)
-    catalog.replace(of("r's", "f"), TABLE, affected([("zaqar", "p", "r's"), ("zaqar", "o", "q")], []).inside)
-    assert sorted(row["event_id"] for row in catalog.read(TABLE).collect()) == ["d", "f"]
+    def events():
+        return sorted(row["event_id"] for row in catalog.read(TABLE).collect())
+
+    for some in ("ab", "c", ""):
+        catalog.replace(rows(**dict.fromkeys(some, "q")), TABLE)
+        assert events() == list(some)
+    catalog.append(rows(d="q", e="r's"), TABLE)
+    catalog.replace(rows(f="r's"), TABLE, affected([("zaqar", "p", "r's"), ("zaqar", "o", "q")], []).inside)
+    assert events() == ["d", "f"]
     done = spark.sql(f"DESCRIBE HISTORY {name}").orderBy("version").select("operation").collect()
     assert [row[0] for row in done] == ["CREATE TABLE", *["WRITE"] * 5]
     assert about() == made

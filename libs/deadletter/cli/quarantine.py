@@ -26,8 +26,8 @@ from deadletter.cli.show import cut
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.silver.quarantine import by_reason, waiting
+from deadletter.snapshot import gold_is_behind
 from deadletter.steps.release import discard as put_aside
-from deadletter.steps.release import gold_is_behind
 from deadletter.steps.release import release as judge_again
 from deadletter.triage import quarantined
 

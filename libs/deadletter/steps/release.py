@@ -3,7 +3,8 @@
 Quarantine is a function of the events, these decisions, and the rules as of when each event was last judged. A
 decision is written first, then the facts are merged, then quarantine is set to what is refused now, in one commit:
 killed before that, the events are still in quarantine, and the same command started again ends in the same tables;
-killed later, gold is known to be out of date, see :func:`gold_is_behind`, and the next run derives it.
+killed later, gold is known to be out of date, see :func:`~deadletter.snapshot.gold_is_behind`, and the next run
+derives it.
 """
 
 from __future__ import annotations
@@ -23,12 +24,6 @@ from deadletter.snapshot import STALE
 from deadletter.steps import gold, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
-
-
-def gold_is_behind(lake: Lake) -> bool:
-    """Whether gold is out of date, as a release or a run that was interrupted leaves it."""
-    done = lake.progress.of("gold")
-    return done is not None and done.source_version == STALE
 
 
 def discard(lake: Lake, chosen: DataFrame, who: str, why: str) -> None:

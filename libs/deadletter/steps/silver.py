@@ -34,8 +34,6 @@ from deadletter.times import from_micros
 Settle = Callable[[DataFrame, datetime | None], None]
 """Writes the rows of ``silver.quarantine`` after all facts are merged; also gets ``latest``, the latest time of a good
 event."""
-NEVER = Progress(STALE, None)
-"""A step that has to do everything."""
 
 
 def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
@@ -52,7 +50,8 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
         lake.check_tables()
         tell("silver: parsing all events again, as this version reads them differently")
         # should this run be cut short, whatever version runs next parses them again, too
-        begun |= {"gold": Progress(STALE, noted["gold"].as_of if "gold" in noted else None), "parser": NEVER}
+        as_of = noted["gold"].as_of if "gold" in noted else None
+        begun |= {"gold": Progress(STALE, as_of), "parser": Progress(STALE, None)}
     version = lake.version(tables.QUEUE_EVENTS)
     # what the landing folder holds says little: most of it was read before
     new = lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version) if done else lake.size(tables.QUEUE_EVENTS)
