@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.explain.moments import moments
-from deadletter.explain.timeline import life
+from deadletter.explain.timeline import as_kept, life
 from deadletter.gold.scope import Scope
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
@@ -63,14 +63,16 @@ def test_a_life(lake, dead, system):
 def test_a_message_named_as_clients_print_its_id(lake, dead):
     """Pulsar's ids have as many forms as clients; the dead letter has an id of its own."""
     row = dead[0]["pulsar"]
-    ledger, entry, partition, *batch = row["message_id"].split(":")
+    message_id, letter = row["message_id"], row["dead_letter_message_id"]
+    ledger, entry, partition, *batch = message_id.split(":")
     printed = f"({ledger},{entry},{partition},{batch[0] if batch else -1})"
-    forms = [row["message_id"], printed, *([] if batch else [f"{row['message_id']}:-1"]), row["dead_letter_message_id"]]
-    for form in forms:
-        found = json.loads(told(lake, form, "--json"))
-        assert found["message_id"] == row["message_id"], form
-        assert row["dead_letter_message_id"] in [death["dead_letter_message_id"] for death in found["deaths"]]
-    assert f"went to {row['dead_letter_queue']} as {row['dead_letter_message_id']}" in told(lake, printed)
+    forms = [message_id, printed, *([] if batch else [f"{message_id}:-1"])]
+    assert {form: as_kept(lake, form) for form in forms} == dict.fromkeys(forms, message_id)
+    text = told(lake, printed)
+    assert message_id in text and f"went to {row['dead_letter_queue']} as {letter}" in text
+    found = json.loads(told(lake, letter, "--json"))
+    assert found["message_id"] == message_id
+    assert letter in [death["dead_letter_message_id"] for death in found["deaths"]]
 
 
 def test_a_dead_letter_that_somebody_received(spark, tmp_path):

@@ -37,9 +37,14 @@ def deaths(facts, system):
     return held_if_few(all_deaths(facts, stage=held_if_few, systems=[system]))
 
 
-def previewed(facts, system, queue, allowed):
+def lives(facts, dead, system, queue):
+    """What the messages of a queue lived through, in every tenant that has one of that name."""
+    named = dead.withColumn("pattern_id", F.lit("p"))
+    lived = histories(facts, named, Choice(system, queue), REDIS)
+    return held_if_few(lived.withColumn("pattern_id", F.col("message_id")))
+
+
+def fates(lived, allowed):
     """``{message: (counted deliveries, claims saved, fate)}`` where a message may be delivered so often."""
-    dead = deaths(facts, system).withColumn("pattern_id", F.lit("p"))
-    lived = histories(facts, dead, Choice(system, queue), REDIS).withColumn("pattern_id", F.col("message_id"))
     found = counted(lived, allowed).collect()
     return {row["pattern_id"]: (row["deliveries"], row["claims_saved"], row["fate"]) for row in found}

@@ -15,7 +15,6 @@ from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
 from tests.pipelines.broken_events import (
     AT_MS,
-    DEAD_TOPIC,
     TOPIC,
     claim,
     death,
@@ -29,7 +28,7 @@ from tests.pipelines.broken_events import (
     rabbit,
     zaqar,
 )
-from tests.unit.stories import apart, by_story, deaths, previewed
+from tests.unit.stories import apart, by_story, deaths, fates, lives
 from tests.unit.timed import START, at
 
 
@@ -135,42 +134,11 @@ def test_clients_write_the_time_of_a_death_in_several_ways(parsed, told):
     assert dead[0] == int(START.timestamp())
 
 
-def test_the_deliveries_that_another_limit_would_count(silver):
-    """RabbitMQ: of the last life; since 4.3 not those before a return on purpose. Each queue's own word before ours."""
-    shown = [{}, *({"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in (1, 2, 3))]
-    lives = {"acked": shown[:3], "open": shown[:3], "dead": shown[:3], "returned": [{"x-acquired-count": 1}] * 3}
-    lives["late"] = [{"x-delivery-count": 3}]
-    told = {name: {"message_id": name} for name in lives}
-    events = [queue_created()]
-    events += [firehose("deliver.orders", told[name], headers) for name, many in lives.items() for headers in many]
-    events += [firehose("deliver.dlq", told["dead"], shown[3])]
-    events += [rabbit("ack.orders", {"headers": {"vhost": "broken", "properties": told["acked"]}}, "consumer")]
-    facts = silver("rabbitmq", events)
-    assert [row["claim_count"] for row in deaths(facts, "rabbitmq").collect()] == [1]
-    assert previewed(facts, "rabbitmq", "orders", 2) == {
-        **dict.fromkeys(("acked", "open", "returned"), (1, 0, "alive")),
-        **{"dead": (1, 0, "unchanged"), "late": (4, 0, "death_unknown")},
-    }
-    seen = {row["message_id"]: row["deliveries"] for row in outcomes(facts, deaths(facts, "rabbitmq")).collect()}
-    assert {name: seen[name] for name in lives} == dict.fromkeys(lives, 1)
-
-
-def test_what_waits_for_its_next_try_is_not_at_its_limit(silver):
-    """It comes back as a new message to its queue."""
-    back = ('{<<"x-dead-letter-exchange">>,longstr,<<>>}', '{<<"x-dead-letter-routing-key">>,longstr,<<"%s">>}')
-    queues = [(back[0], back[1] % "retry"), (back[0], back[1] % "orders", '{<<"x-message-ttl">>,signedint,60000}')]
-    events = [queue_created(*told, name=name) for told, name in zip(queues, ("orders", "retry"), strict=True)]
-    events += [firehose("deliver.orders", headers={"x-delivery-count": count}) for count in (0, 1)]
-    told = {"headers": {"vhost": "broken", "properties": {"message_id": "r1"}, "error": "x"}}
-    events += [rabbit("reject.orders", told, "consumer")]
-    assert previewed(silver("rabbitmq", events), "rabbitmq", "orders", 2) == {"r1": (2, 0, "alive")}
-
-
 def test_claims_of_what_expired_unsettled_would_be_saved(silver):
     """In a queue without a limit poison is claimed until it expires."""
     claims = [at(20 * n, claim({"id": "z1", "href": "/v2/queues/orders/messages/z1?claim_id=k1"})) for n in range(10)]
     facts = silver("zaqar", [at(0, post(1)), *claims])
-    assert previewed(facts, "zaqar", "orders", 3) == {"z1": (10, 7, "lost")}
+    assert fates(lives(facts, deaths(facts, "zaqar"), "zaqar", "orders"), 3) == {"z1": (10, 7, "lost")}
 
 
 def test_headers_of_the_brokers_own_are_no_part_of_a_message(parsed):
@@ -247,7 +215,6 @@ DECLARED = {kind: [queue_created(), policy_set(**{"apply-to": kind})] for kind i
         policy_set(name="low", priority=1, definition={"delivery-limit": 2}),
         policy_set(name="high", priority="5", definition={"delivery-limit": 7, "message-ttl": 9000}),
     ],
-    "flag": [classic_queue("orders"), flag(), flag(vhost="broken")],
     # the one name is an argument, the other the policy's; where both have it, the argument's holds
     "key in policy": [queue_created(EXCHANGE), policy_set(definition={"dead-letter-routing-key": "dlq"})],
     "key in arguments": [queue_created(KEY), policy_set(definition=SENDS)],
@@ -278,11 +245,91 @@ TARGETS = dict.fromkeys(("key in policy", "key in arguments", "both", "star"), "
 }
 
 
+SHOWN_COUNTS = [{}, *({"x-death": [SHOWN["x-death"][0] | {"count": count}]} for count in (1, 2, 3))]
+LIVES = dict.fromkeys(("acked", "open", "dead"), SHOWN_COUNTS[:3]) | {
+    "returned": [{"x-acquired-count": 1}] * 3,
+    "late": [{"x-delivery-count": 3}],
+}
+"""What the deliveries of each message showed."""
+
+
+def sends(target, ttl=None):
+    """Arguments of a queue that sends its dead letters to another."""
+    given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
+    ends = [f'{{<<"x-message-ttl">>,signedint,{ttl}}}'] if ttl else []
+    return [*(f'{{<<"{name}">>,longstr,<<"{value}">>}}' for name, value in given.items()), *ends]
+
+
+def of_message(operation, told):
+    return rabbit(f"{operation}.orders", {"headers": {"vhost": "broken"} | told}, "consumer")
+
+
+STORIES = DECLARED | {
+    "counted": [
+        queue_created(),
+        *(firehose("deliver.orders", {"message_id": name}, shown) for name, many in LIVES.items() for shown in many),
+        firehose("deliver.dlq", {"message_id": "dead"}, SHOWN_COUNTS[3]),
+        of_message("ack", {"properties": {"message_id": "acked"}}),
+    ],
+    "waiting": [
+        *(queue_created(*sends("retry"), name="orders"), queue_created(*sends("orders", 60000), name="retry")),
+        *(firehose("deliver.orders", headers={"x-delivery-count": count}) for count in (0, 1)),
+        of_message("reject", {"properties": {"message_id": "r1"}, "error": "x"}),
+    ],
+    "different": [
+        *(classic_queue("classic"), policy_set(pattern="^(o|classic)"), queue_created()),
+        firehose("deliver.orders", headers={"x-delivery-count": 3}),
+        # died by a limit that it reached before anybody looked
+        queue_created('{<<"x-delivery-limit">>,signedint,3}', name="late"),
+        firehose("deliver.late", headers={"x-delivery-count": 3}),
+        firehose("deliver.dlq", headers={"x-death": death(queue="late", reason="delivery_limit")}),
+    ],
+    "looping": [
+        queue_created(*sends(target), name=queue)
+        for queue, target in {"orders": "retry", "retry": "orders", "mail": "parked"}.items()
+    ],
+}
+"""Each in a vhost of its own; all are judged at once. None has the broker's own flag, which holds for all vhosts."""
+
+
 @pytest.fixture(scope="module")
-def policies(silver):
+def facts(silver):
+    return silver("rabbitmq", apart(STORIES))
+
+
+@pytest.fixture(scope="module")
+def dead(facts):
+    return deaths(facts, "rabbitmq")
+
+
+@pytest.fixture(scope="module")
+def lived(facts, dead):
+    """What the messages of each queue ``orders`` lived through."""
+    return lives(facts, dead, "rabbitmq", "orders")
+
+
+@pytest.fixture(scope="module")
+def policies(facts):
     """The steps of the one queue that each of these vhosts has."""
-    found = by_story(silver("rabbitmq", apart(DECLARED)).policies.collect())
-    return {name: row["policies"] for name, (row,) in found.items()}
+    found = by_story(facts.policies.collect())
+    return {name: one["policies"] for name in DECLARED for (one,) in [found[name]]}
+
+
+def test_the_deliveries_that_another_limit_would_count(facts, dead, lived):
+    """RabbitMQ: of the last life; since 4.3 not those before a return on purpose. Each queue's own word before ours."""
+    here = "tenant = 'counted'"
+    assert [row["claim_count"] for row in dead.where(here).collect()] == [1]
+    assert fates(lived.where(here), 2) == {
+        **dict.fromkeys(("acked", "open", "returned"), (1, 0, "alive")),
+        **{"dead": (1, 0, "unchanged"), "late": (4, 0, "death_unknown")},
+    }
+    seen = {row["message_id"]: row["deliveries"] for row in outcomes(facts, dead).where(here).collect()}
+    assert {name: seen[name] for name in LIVES} == dict.fromkeys(LIVES, 1)
+
+
+def test_what_waits_for_its_next_try_is_not_at_its_limit(lived):
+    """It comes back as a new message to its queue."""
+    assert fates(lived.where("tenant = 'waiting'"), 2) == {"r1": (2, 0, "alive")}
 
 
 def test_a_policy_may_be_for_one_type_of_queue(policies):
@@ -316,56 +363,18 @@ def test_where_dead_letters_go_is_told_by_arguments_and_policy_together(policies
     assert {name: policies[name][-1]["dead_letter_queue"] for name in TARGETS} == TARGETS
 
 
-def test_a_brokers_flag_holds_before_a_vhosts_own(policies):
-    assert [step["counts"] for step in policies["flag"]] == [False, True]
-    assert policies["flag"][1]["valid_from"].timestamp() == (START + timedelta(seconds=1)).timestamp()
+def test_a_brokers_flag_holds_before_a_vhosts_own(silver):
+    (row,) = silver("rabbitmq", [classic_queue("orders"), flag(), flag(vhost="broken")]).policies.collect()
+    assert [step["counts"] for step in row["policies"]] == [False, True]
+    assert row["policies"][1]["valid_from"].timestamp() == (START + timedelta(seconds=1)).timestamp()
 
 
-@pytest.mark.parametrize(
-    ("system", "events", "kinds"),
-    [
-        (
-            "rabbitmq",
-            [
-                *(classic_queue("classic"), policy_set(pattern="^(o|classic)"), queue_created()),
-                firehose("deliver.orders", headers={"x-delivery-count": 3}),
-                # died by a limit that it reached before anybody looked
-                queue_created('{<<"x-delivery-limit">>,signedint,3}', name="late"),
-                firehose("deliver.late", headers={"x-delivery-count": 3}),
-                firehose("deliver.dlq", headers={"x-death": death(queue="late", reason="delivery_limit")}),
-            ],
-            ["delivered_over_limit", "delivery_limit_ignored"],
-        ),
-        (
-            "pulsar",
-            [
-                pulsar("subscribe", dead_letter_policy={"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}),
-                pulsar("receive"),
-                pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin()),
-                pulsar("subscribe", subscription="late", dead_letter_policy={"maxRedeliverCount": 3}),
-                pulsar("receive", 2, subscription="late", redelivery_count=3),
-                pulsar("dead_letter", 51, topic=f"{TOPIC}-late-DLQ", properties=origin(ORIGIN_MESSAGE_ID="9:2:-1")),
-            ],
-            ["moved_early"],
-        ),
-    ],
-    ids=["rabbitmq", "pulsar"],
-)
-def test_other_brokers_differences_are_told(silver, system, events, kinds):
-    facts = silver(system, events)
-    found = discrepancies(facts, deaths(facts, system)).select("kind").collect()
-    assert sorted(row["kind"] for row in found) == kinds
+def test_differences_between_a_broker_and_its_rules_are_told(facts, dead):
+    found = discrepancies(facts, dead).where("tenant = 'different'").select("kind").collect()
+    assert sorted(row["kind"] for row in found) == ["delivered_over_limit", "delivery_limit_ignored"]
 
 
-def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(silver):
+def test_a_work_queue_with_a_retry_loop_is_no_dead_letter_queue(facts, dead):
     """What waits in its retry queue comes back."""
-
-    def sends(target):
-        given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
-        return [f'{{<<"{name}">>,longstr,<<"{value}">>}}' for name, value in given.items()]
-
-    ways = {"orders": "retry", "retry": "orders", "mail": "parked"}
-    events = [queue_created(*sends(target), name=queue) for queue, target in ways.items()]
-    facts = silver("rabbitmq", events)
-    found = dead_letter_queues(facts, deaths(facts, "rabbitmq"))
+    found = dead_letter_queues(facts, dead).where("tenant = 'looping'")
     assert {row["queue"] for row in found.collect()} == {"parked"}

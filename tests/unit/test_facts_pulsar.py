@@ -1,16 +1,65 @@
-"""Facts of a few of Pulsar's events, and what they mean: what the captures and the generated histories do not hold."""
+"""Facts of a few of Pulsar's events, and what they mean: what the captures and the generated histories do not hold.
+
+Each story has a tenant of its own; all are judged at once, an hour after their start.
+"""
 
 import pytest
 
-from deadletter.gold import pulsar as gold_pulsar
 from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
 from deadletter.gold.survival import delivery_survival
 from tests.pipelines.broken_events import DEAD_TOPIC, TOPIC, origin, pulsar
-from tests.unit.stories import deaths, previewed
+from tests.unit.stories import apart, by_story, deaths, fates, lives
 from tests.unit.timed import START, at
+
+STORIES = {}
+
+
+def story(*events):
+    """Have a story judged; returns its tenant."""
+    name = f"story{len(STORIES)}"
+    STORIES[name] = events
+    return f"{name}/default"
+
+
+@pytest.fixture(scope="module")
+def facts(silver):
+    return silver("pulsar", apart(STORIES))
+
+
+@pytest.fixture(scope="module")
+def dead(facts):
+    return deaths(facts, "pulsar")
+
+
+@pytest.fixture(scope="module")
+def died(facts, dead):
+    """The dead letters of a story."""
+    seen = {row["tenant"] for row in facts.state.select("tenant").distinct().collect()}
+    assert seen == {f"{name}/default" for name in STORIES}, "events that are refused tell nothing"
+    return by_story(placed_deaths(dead, facts).collect()).__getitem__
+
+
+@pytest.fixture(scope="module")
+def previewed(facts, dead):
+    """``{message: (counted deliveries, claims saved, fate)}`` of a story whose topic allows so many deliveries."""
+    lived = lives(facts, dead, "pulsar", "orders")
+    return lambda tenant, allowed: fates(lived.where(f"tenant = '{tenant}'"), allowed)
+
+
+@pytest.fixture(scope="module")
+def survived(facts, dead):
+    """``gold.delivery_survival`` of a story and its one subscription, by delivery."""
+    rows = delivery_survival(facts, dead).where("subscription = 's'").orderBy("delivery").collect()
+    return by_story(rows).__getitem__
+
+
+@pytest.fixture(scope="module")
+def differences(facts, dead):
+    """What brokers and rules say differently of a story."""
+    return by_story(discrepancies(facts, dead).collect()).__getitem__
 
 
 def millis(seconds):
@@ -18,43 +67,47 @@ def millis(seconds):
     return int(START.timestamp() + seconds) * 1000
 
 
-def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_their_limit(silver):
-    """As many as there are letters, each of its own; one that is named has its letter already."""
-    policy = {"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}
-    events = [pulsar("subscribe", subscription=name, dead_letter_policy=policy) for name in ("a", "b")]
-    alone = {"maxRedeliverCount": 1, "deadLetterTopic": f"{TOPIC}-alone"}
-    events += [pulsar("subscribe", subscription="c", dead_letter_policy=alone)]
+POLICY = {"maxRedeliverCount": 1, "deadLetterTopic": DEAD_TOPIC}
 
-    def lives(number, *received):
-        return [pulsar("receive", number, subscription=name, redelivery_count=count) for name, count in received]
 
-    def letters(of, *numbers, where="dead", **named):
-        told = {"topic": f"{TOPIC}-{where}", "properties": origin(ORIGIN_MESSAGE_ID=f"9:{of}:-1") | named}
-        return [pulsar("dead_letter", number, **told) for number in numbers]
+def letters(of, *numbers, where="dead", **named):
+    told = {"topic": f"{TOPIC}-{where}", "properties": origin(ORIGIN_MESSAGE_ID=f"9:{of}:-1") | named}
+    return [pulsar("dead_letter", number, **told) for number in numbers]
 
+
+def received(number, *by):
+    return [pulsar("receive", number, subscription=name, redelivery_count=count) for name, count in by]
+
+
+RETURNED = pulsar("negative_acknowledge", 9, subscription="b")
+ONE_TOPIC = story(
+    *(pulsar("subscribe", subscription=name, dead_letter_policy=POLICY) for name in ("a", "b")),
+    pulsar("subscribe", subscription="c", dead_letter_policy=POLICY | {"deadLetterTopic": f"{TOPIC}-alone"}),
     # one letter; two of the one that reached its limit; two of both, one read twice; one that is named and one not
-    events += [*lives(1, ("a", 0), ("b", 0), ("a", 1)), *letters(1, 50)]
-    events += [*lives(2, ("a", 0), ("b", 0), ("a", 1)), *letters(2, 52, 53)]
-    events += [*lives(3, ("a", 0), ("a", 1), ("b", 1)), *letters(3, 54, 55, 55)]
-    events += [*lives(4, ("b", 1), ("a", 1)), *letters(4, 56, REAL_SUBSCRIPTION="a"), *letters(4, 57)]
-    events += [*lives(5, ("a", 1)), *letters(5, 58, REAL_SUBSCRIPTION="a"), *letters(5, 59, REAL_SUBSCRIPTION="b")]
+    *(*received(1, ("a", 0), ("b", 0), ("a", 1)), *letters(1, 50)),
+    *(*received(2, ("a", 0), ("b", 0), ("a", 1)), *letters(2, 52, 53)),
+    *(*received(3, ("a", 0), ("a", 1), ("b", 1)), *letters(3, 54, 55, 55)),
+    *(*received(4, ("b", 1), ("a", 1)), *letters(4, 56, REAL_SUBSCRIPTION="a"), *letters(4, 57)),
+    *(*received(5, ("a", 1)), *letters(5, 58, REAL_SUBSCRIPTION="a"), *letters(5, 59, REAL_SUBSCRIPTION="b")),
     # one that seeks back afterwards; and one of whose policy nothing is known
-    events += [*lives(6, ("b", 0), ("b", 1), ("a", 0), ("a", 1)), *letters(6, 60), *lives(6, ("a", 0))]
-    events += [*lives(7, ("c", 1), ("d", 1)), *letters(7, 61, where="alone", REAL_SUBSCRIPTION="c")]
-    events += letters(7, 62, where="alone")
+    *(*received(6, ("b", 0), ("b", 1), ("a", 0), ("a", 1)), *letters(6, 60), *received(6, ("a", 0))),
+    *(*received(7, ("c", 1), ("d", 1)), *letters(7, 61, where="alone", REAL_SUBSCRIPTION="c")),
+    *letters(7, 62, where="alone"),
     # one that gave the message back, and one that received it later and was done
-    returned = pulsar("negative_acknowledge", 9, subscription="b")
-    events += [*lives(9, ("a", 0), ("b", 1)), returned, *lives(9, ("b", 2)), returned]
-    events += [*letters(9, 65), *lives(9, ("a", 1), ("a", 2)), pulsar("acknowledge", 9, subscription="a")]
+    *(*received(9, ("a", 0), ("b", 1)), RETURNED, *received(9, ("b", 2)), RETURNED, *letters(9, 65)),
+    *(*received(9, ("a", 1), ("a", 2)), pulsar("acknowledge", 9, subscription="a")),
     # a topic that no policy names
-    events += [*lives(8, ("a", 1), ("d", 1)), *letters(8, 63, REAL_SUBSCRIPTION="a"), *letters(8, 64, where="other")]
-    dead = gold_pulsar.deaths(silver("pulsar", events)).collect()
-    told = {(row["message_id"], row["subscription"], row["dead_letter_message_id"]) for row in dead}
+    *(*received(8, ("a", 1), ("d", 1)), *letters(8, 63, REAL_SUBSCRIPTION="a"), *letters(8, 64, where="other")),
+)
+
+
+def test_of_subscriptions_with_one_dead_letter_topic_those_died_that_reached_their_limit(died):
+    """As many as there are letters, each of its own; one that is named has its letter already."""
+    told = [(row["message_id"], row["subscription"], row["dead_letter_message_id"]) for row in died(ONE_TOPIC)]
     expected = {(1, "a", 50), (2, "a", 53), (3, "a", 54), (3, "b", 55), (4, "a", 56), (4, "b", 57), (5, "a", 58)}
     expected |= {(5, "b", 59), (6, "a", 60), (7, "c", 61), (7, "d", 62), (8, "a", 63), (8, "d", 64)}
     expected |= {(9, "b", 65)}
-    assert told == {(f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected}
-    assert len(dead) == len(told)
+    assert sorted(told) == sorted((f"9:{of}:-1", name, f"9:{letter}:-1") for of, name, letter in expected)
 
 
 def test_what_is_read_from_a_dead_letter_topic_is_no_retry(parsed):
@@ -80,22 +133,27 @@ def test_a_dead_letter_topic_without_a_name_is_the_default_one(parsed):
     assert sorted(row["dead_letter_queue"] for row in found) == ["persistent://a/b/c", *[f"{TOPIC}-s-DLQ"] * 3]
 
 
-def test_a_limit_that_was_reached_before_anybody_looked(silver):
-    policy = {"maxRedeliverCount": 3, "deadLetterTopic": DEAD_TOPIC}
-    letter = pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin())
-    late = pulsar("receive", redelivery_count=3)
-    facts = silver("pulsar", [pulsar("subscribe", dead_letter_policy=policy), late, letter])
-    assert [row["claim_count"] for row in gold_pulsar.deaths(facts).collect()] == [4]
-    assert previewed(facts, "pulsar", TOPIC, 4) == {"9:1:-1": (4, 0, "unchanged")}
+SEEN_LATE = story(
+    pulsar("subscribe", dead_letter_policy=POLICY | {"maxRedeliverCount": 3}),
+    pulsar("receive", redelivery_count=3),
+    pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin()),
+)
 
 
-def test_what_is_settled_and_sought_back_to_is_delivered_anew(silver):
+def test_a_limit_that_was_reached_before_anybody_looked(died, previewed):
+    assert [row["claim_count"] for row in died(SEEN_LATE)] == [4]
+    assert previewed(SEEN_LATE, 4) == {"9:1:-1": (4, 0, "unchanged")}
+
+
+LIFE = [pulsar("receive"), pulsar("receive", redelivery_count=1), pulsar("acknowledge")]
+SOUGHT_BACK_TO = story(*LIFE, *LIFE)
+
+
+def test_what_is_settled_and_sought_back_to_is_delivered_anew(previewed, survived):
     """Which counts neither against a limit nor as a later settlement."""
-    life = [pulsar("receive"), pulsar("receive", redelivery_count=1), pulsar("acknowledge")]
-    facts = silver("pulsar", [*life, *life])
-    assert previewed(facts, "pulsar", TOPIC, 2) == {"9:1:-1": (2, 0, "alive")}
-    rows = delivery_survival(facts, deaths(facts, "pulsar")).where("subscription = 's'").collect()
-    assert sorted((row["delivery"], row["reached"], row["settled"]) for row in rows) == [(1, 1, 0), (2, 1, 1)]
+    assert previewed(SOUGHT_BACK_TO, 2) == {"9:1:-1": (2, 0, "alive")}
+    told = [(row["delivery"], row["reached"], row["settled"]) for row in survived(SOUGHT_BACK_TO)]
+    assert told == [(1, 1, 0), (2, 1, 1)]
 
 
 def test_messages_that_no_broker_keeps_are_silent(parsed):
@@ -104,92 +162,116 @@ def test_messages_that_no_broker_keeps_are_silent(parsed):
     assert told.messages.isEmpty() and [row["silent"] for row in told.events.collect()] == [True, True]
 
 
-def test_a_partition_is_its_topic(silver):
+PARTITION = f"{TOPIC}-partition-0"
+OF_PARTITION = origin(ORIGIN_MESSAGE_ID="(9,1,0,-1)", REAL_TOPIC=PARTITION)
+PARTITIONED = story(
+    pulsar("subscribe", dead_letter_policy=POLICY | {"maxRedeliverCount": 0}),
+    pulsar("receive", topic=PARTITION, message_id="(9,1,0,-1)"),
+    pulsar("acknowledge", topic=PARTITION, message_id="9:1:-1"),
+    pulsar("dead_letter", 50, topic=f"{DEAD_TOPIC}-partition-1", properties=OF_PARTITION),
+)
+NAMED_BY_ITS_LETTER = story(pulsar("dead_letter", 51, topic=f"{PARTITION}-fulfil-DLQ", properties=OF_PARTITION))
+
+
+def test_a_partition_is_its_topic(died):
     """Consumers subscribe to the topic; its messages and dead letters name its partitions."""
-    one, policy = f"{TOPIC}-partition-0", {"maxRedeliverCount": 0, "deadLetterTopic": DEAD_TOPIC}
-    origins = origin(ORIGIN_MESSAGE_ID="(9,1,0,-1)", REAL_TOPIC=one)
-    events = [
-        pulsar("subscribe", dead_letter_policy=policy),
-        pulsar("receive", topic=one, message_id="(9,1,0,-1)"),
-        pulsar("acknowledge", topic=one, message_id="9:1:-1"),
-        pulsar("dead_letter", 50, topic=f"{DEAD_TOPIC}-partition-1", properties=origins),
-    ]
-    (dead,) = gold_pulsar.deaths(silver("pulsar", events)).collect()
-    assert (dead["queue"], dead["subscription"], dead["max_deliveries"], dead["claim_count"]) == (TOPIC, "s", 0, 1)
-    assert dead["dead_letter_queue"] == DEAD_TOPIC
-    named = pulsar("dead_letter", 51, topic=f"{one}-fulfil-DLQ", properties=origins)
-    assert [row["subscription"] for row in gold_pulsar.deaths(silver("pulsar", [named])).collect()] == ["fulfil"]
+    (dead,) = died(PARTITIONED)
+    topics = [topic.replace("broken/default", PARTITIONED) for topic in (TOPIC, DEAD_TOPIC)]
+    assert [dead["queue"], dead["dead_letter_queue"]] == topics
+    assert (dead["subscription"], dead["max_deliveries"], dead["claim_count"]) == ("s", 0, 1)
+    assert [row["subscription"] for row in died(NAMED_BY_ITS_LETTER)] == ["fulfil"]
 
 
-def test_pulsars_delays_are_counted(silver):
-    facts = silver("pulsar", [pulsar("send", deliver_after_s=60), pulsar("send", 2)])
-    hours = queue_health(facts, deaths(facts, "pulsar")).collect()
+DELAYED = story(pulsar("send", deliver_after_s=60), pulsar("send", 2))
+
+
+def test_pulsars_delays_are_counted(facts, dead):
+    hours = queue_health(facts, dead).where(f"tenant = '{DELAYED}'").collect()
     assert [(row["posted"], row["delayed"]) for row in hours] == [(2, 1)]
 
 
-def test_a_death_that_names_nobody_is_its_only_receivers(silver):
+NAMES_NOBODY = story(
+    *(pulsar("send"), pulsar("receive"), pulsar("acknowledge")),
+    pulsar("dead_letter", 50, topic="persistent://broken/default/elsewhere", properties=origin()),
+)
+
+
+def test_a_death_that_names_nobody_is_its_only_receivers(died):
     """An acknowledgement at the origin is no success then (PIP-22)."""
-    letter = pulsar("dead_letter", 50, topic="persistent://broken/default/elsewhere", properties=origin())
-    events = [pulsar("send"), pulsar("receive"), pulsar("acknowledge"), letter]
-    facts = silver("pulsar", events)
-    (dead,) = deaths(facts, "pulsar").collect()
+    (dead,) = died(NAMES_NOBODY)
     assert (dead["subscription"], dead["claim_count"]) == (pulsar("receive")["subscription"], 1)
 
 
-@pytest.mark.parametrize("reader", ["s", "auditor"])
-def test_reading_a_dead_letter_does_not_deliver_the_dead_message(silver, reader):
+def again(count):
+    return {"properties": origin(RECONSUMETIMES=str(count), REAL_SUBSCRIPTION="s")}
+
+
+def letter_that_is_read(reader):
+    return [
+        pulsar("subscribe", dead_letter_policy=POLICY | {"maxRedeliverCount": 3}),
+        pulsar("receive"),
+        *(pulsar("receive", count, topic=f"{TOPIC}-s-RETRY", **again(count)) for count in (1, 2, 3)),
+        pulsar("dead_letter", 50, topic=DEAD_TOPIC, **again(4)),
+        *(
+            pulsar(what, 50, topic=DEAD_TOPIC, subscription=reader, consumer="ann", error="looked at", **again(4))
+            for what in ("receive", "negative_acknowledge", "receive", "acknowledge")
+        ),
+    ]
+
+
+READ = {
+    reader: (story(*letter_that_is_read(reader)), story(*letter_that_is_read(reader), pulsar("receive")))
+    for reader in ("s", "auditor")
+}
+
+
+@pytest.mark.parametrize("reader", READ)
+def test_reading_a_dead_letter_does_not_deliver_the_dead_message(died, previewed, differences, reader):
     """Nor where the topic is read by the name of the subscription in which it died."""
-
-    def again(count):
-        return {"properties": origin(RECONSUMETIMES=str(count), REAL_SUBSCRIPTION="s")}
-
-    events = [pulsar("subscribe", dead_letter_policy={"maxRedeliverCount": 3, "deadLetterTopic": DEAD_TOPIC})]
-    events += [pulsar("receive"), *(pulsar("receive", n, topic=f"{TOPIC}-s-RETRY", **again(n)) for n in (1, 2, 3))]
-    events += [pulsar("dead_letter", 50, topic=DEAD_TOPIC, **again(4))]
-    read = ("receive", "negative_acknowledge", "receive", "acknowledge")
-    events += [
-        pulsar(what, 50, topic=DEAD_TOPIC, subscription=reader, consumer="ann", error="looked at", **again(4))
-        for what in read
-    ]
-    facts = silver("pulsar", events)
-    dead = deaths(facts, "pulsar")
-    assert [(row["subscription"], row["claim_count"]) for row in dead.collect()] == [("s", 4)]
-    (lived,) = placed_deaths(dead, facts).collect()
+    name, sought_back = READ[reader]
+    (lived,) = died(name)
+    assert (lived["subscription"], lived["claim_count"]) == ("s", 4)
     assert (lived["error"], [one["consumer"] for one in lived["deliveries"]]) == (None, ["c"] * 4)
-    assert previewed(facts, "pulsar", TOPIC, 4) == {"9:1:-1": (4, 0, "unchanged")}
-    assert discrepancies(facts, dead).isEmpty()
-    sought_back = silver("pulsar", [*events, pulsar("receive")])
-    assert [row["claim_count"] for row in gold_pulsar.deaths(sought_back).collect()] == [4]
+    assert previewed(name, 4) == {"9:1:-1": (4, 0, "unchanged")}
+    assert differences(name) == []
+    assert [row["claim_count"] for row in died(sought_back)] == [4]
 
 
-def test_what_was_settled_before_a_death_is_of_another_life(silver):
+TWO_LIVES = story(
+    pulsar("subscribe", dead_letter_policy=POLICY | {"maxRedeliverCount": 2}),
+    *(pulsar("receive"), pulsar("receive", redelivery_count=1)),
+    *(pulsar("negative_acknowledge", error="the first life"), pulsar("acknowledge")),
+    *(pulsar("receive", redelivery_count=count) for count in (0, 1, 2)),
+    pulsar("dead_letter", 50, topic=DEAD_TOPIC, publish_timestamp=millis(8), properties=origin()),
+    pulsar("receive"),
+)
+
+
+def test_what_was_settled_before_a_death_is_of_another_life(died, previewed, survived):
     """The subscription sought back to it, and it died of what it lived through then."""
-    policy = {"maxRedeliverCount": 2, "deadLetterTopic": DEAD_TOPIC}
-    events = [pulsar("subscribe", dead_letter_policy=policy), pulsar("receive"), pulsar("receive", redelivery_count=1)]
-    events += [pulsar("negative_acknowledge", error="the first life"), pulsar("acknowledge")]
-    events += [pulsar("receive", redelivery_count=count) for count in (0, 1, 2)]
-    events += [pulsar("dead_letter", 50, topic=DEAD_TOPIC, publish_timestamp=millis(8), properties=origin())]
-    facts = silver("pulsar", [*events, pulsar("receive")])
-    dead = deaths(facts, "pulsar")
-    assert [row["claim_count"] for row in dead.collect()] == [3]
-    assert [row["error"] for row in placed_deaths(dead, facts).collect()] == [None]
-    assert previewed(facts, "pulsar", TOPIC, 3) == {"9:1:-1": (3, 0, "unchanged")}
-    survived = delivery_survival(facts, dead).orderBy("delivery").collect()
-    assert [(row["reached"], row["dead_lettered"]) for row in survived] == [(1, 0), (1, 0), (1, 1)]
+    assert [(row["claim_count"], row["error"]) for row in died(TWO_LIVES)] == [(3, None)]
+    assert previewed(TWO_LIVES, 3) == {"9:1:-1": (3, 0, "unchanged")}
+    assert [(row["reached"], row["dead_lettered"]) for row in survived(TWO_LIVES)] == [(1, 0), (1, 0), (1, 1)]
 
 
-def test_what_died_again_lies_where_its_last_letter_is(silver):
+LOOKED_AT = {"topic": f"{TOPIC}-s-DLQ", "subscription": "triage"}
+DIED_TWICE = [
+    pulsar("receive"),
+    *(
+        pulsar("dead_letter", number, topic=LOOKED_AT["topic"], publish_timestamp=millis(at), properties=origin())
+        for number, at in ((50, 1), (57, 2))
+    ),
+    pulsar("acknowledge", 50, **LOOKED_AT),
+]
+ONE_LETTER_REMOVED, BOTH_REMOVED = story(*DIED_TWICE), story(*DIED_TWICE, pulsar("acknowledge", 57, **LOOKED_AT))
+
+
+def test_what_died_again_lies_where_its_last_letter_is(died):
     """The first one was acknowledged. That it died is known since the first."""
-    letters = [
-        pulsar("dead_letter", number, topic=f"{TOPIC}-s-DLQ", publish_timestamp=millis(second), properties=origin())
-        for number, second in ((50, 1), (57, 2))
-    ]
-    looked_at = {"topic": f"{TOPIC}-s-DLQ", "subscription": "triage"}
-    events = [pulsar("receive"), *letters, pulsar("acknowledge", 50, **looked_at)]
-    (dead,) = deaths(silver("pulsar", events), "pulsar").collect()
+    (dead,) = died(ONE_LETTER_REMOVED)
     assert (dead["dead_letter_message_id"], dead["removed_at"]) == ("9:57:-1", None)
     assert dead["dead_lettered_at"].timestamp() * 1000 == millis(1)
-    (dead,) = deaths(silver("pulsar", [*events, pulsar("acknowledge", 57, **looked_at)]), "pulsar").collect()
+    (dead,) = died(BOTH_REMOVED)
     assert dead["removed_at"] is not None
 
 
@@ -216,44 +298,62 @@ def test_only_what_is_given_back_message_by_message_dies(parsed):
     assert [limits[str(n)] for n in range(len(types))] == [(1, DEAD_TOPIC)] * 4 + [(None, None)] * 2
 
 
-def test_a_counter_is_lost_where_it_falls_back_to_nothing(silver):
-    """A copy in a retry topic has its own, and a subscription that is exclusive has none."""
-    again = {"topic": f"{TOPIC}-s-RETRY", "properties": origin(RECONSUMETIMES="1", REAL_SUBSCRIPTION="s")}
-    events = [*(pulsar("receive", redelivery_count=count) for count in (0, 1, 2)), pulsar("receive", 7, **again)]
-    events += [pulsar("receive", 2, subscription="exclusive") for _ in range(3)]
-    events += [pulsar("receive", 3, redelivery_count=count) for count in (0, 1, 2, 0, 1)]
+MOVED_EARLY = story(
+    *(pulsar("subscribe", dead_letter_policy=POLICY), pulsar("receive")),
+    pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin()),
+    pulsar("subscribe", subscription="late", dead_letter_policy={"maxRedeliverCount": 3}),
+    *(pulsar("receive", 2, subscription="late", redelivery_count=3), *letters(2, 51, where="late-DLQ")),
+)
+
+
+def test_a_death_before_its_limit_is_told(differences):
+    """Not of a limit that was reached before anybody looked."""
+    assert [row["kind"] for row in differences(MOVED_EARLY)] == ["moved_early"]
+
+
+COPY = {"topic": f"{TOPIC}-s-RETRY", "properties": origin(RECONSUMETIMES="1", REAL_SUBSCRIPTION="s")}
+FALLS_BACK = story(
+    *(*(pulsar("receive", redelivery_count=count) for count in (0, 1, 2)), pulsar("receive", 7, **COPY)),
+    *(pulsar("receive", 2, subscription="exclusive") for _ in range(3)),
+    *(pulsar("receive", 3, redelivery_count=count) for count in (0, 1, 2, 0, 1)),
     # both seek back: to what they settled, and to what died there
-    events += [pulsar("receive", 4, redelivery_count=1), pulsar("acknowledge", 4), pulsar("receive", 4)]
-    letter = pulsar("dead_letter", 50, topic=f"{TOPIC}-s-DLQ", properties=origin(ORIGIN_MESSAGE_ID="9:5:-1"))
-    events += [pulsar("receive", 5, redelivery_count=1), letter, pulsar("receive", 5)]
-    facts = silver("pulsar", events)
-    found = discrepancies(facts, deaths(facts, "pulsar"))
-    told = found.select("message_id", "kind", "broker_says", "rules_say").collect()
-    assert [tuple(row) for row in told] == [("9:3:-1", "lost_counter", "0", "2")]
+    *(pulsar("receive", 4, redelivery_count=1), pulsar("acknowledge", 4), pulsar("receive", 4)),
+    *(pulsar("receive", 5, redelivery_count=1), *letters(5, 50, where="s-DLQ"), pulsar("receive", 5)),
+)
 
 
-def test_letters_in_a_topic_that_no_policy_names_are_all_receivers(silver):
+def test_a_counter_is_lost_where_it_falls_back_to_nothing(differences):
+    """A copy in a retry topic has its own, and a subscription that is exclusive has none."""
+    names = ("message_id", "kind", "broker_says", "rules_say")
+    told = [tuple(row[name] for name in names) for row in differences(FALLS_BACK)]
+    assert told == [("9:3:-1", "lost_counter", "0", "2")]
+
+
+IN_TURN = [(name, count) for count in range(4) for name in ("s1", "s2")]
+IN_ONE_GRAVE = story(
+    *(*received(1, *IN_TURN), *letters(1, 40, 41, where="grave")),
+    *(*received(2, *IN_TURN), *letters(2, 40, where="grave")),
+)
+
+
+def test_letters_in_a_topic_that_no_policy_names_are_all_receivers(died):
     """One for each; of fewer letters than receivers nobody knows whose they are."""
-    events = []
-    for number in (1, 2):
-        received = [(name, count) for count in range(4) for name in ("s1", "s2")]
-        events += [pulsar("receive", number, subscription=name, redelivery_count=count) for name, count in received]
-        named = {"topic": f"{TOPIC}-grave", "properties": origin(ORIGIN_MESSAGE_ID=f"9:{number}:-1")}
-        events += [pulsar("dead_letter", 40 + letter, **named) for letter in range(3 - number)]
-    dead = gold_pulsar.deaths(silver("pulsar", events)).collect()
-    told = {(row["message_id"], row["subscription"], row["dead_letter_message_id"], row["claim_count"]) for row in dead}
-    of_both = {("9:1:-1", "s1", "9:40:-1", 4), ("9:1:-1", "s2", "9:41:-1", 4)}
-    assert told == of_both | {("9:2:-1", "", "9:40:-1", 0)} and len(dead) == 3
+    names = ("message_id", "subscription", "dead_letter_message_id", "claim_count")
+    told = sorted(tuple(row[name] for name in names) for row in died(IN_ONE_GRAVE))
+    assert told == [("9:1:-1", "s1", "9:40:-1", 4), ("9:1:-1", "s2", "9:41:-1", 4), ("9:2:-1", "", "9:40:-1", 0)]
 
 
-def test_who_is_at_risk_was_posted_to_the_topic(silver):
+OVER_ITS_LIMIT = story(
+    pulsar("subscribe", dead_letter_policy=POLICY | {"maxRedeliverCount": 0}),
+    at(5, pulsar("send")),
+    *(pulsar("receive", redelivery_count=count) for count in (0, 1, 2)),
+)
+
+
+def test_who_is_at_risk_was_posted_to_the_topic(facts, dead):
     """And has no fewer deliveries left than none, even if it was delivered beyond its limit."""
-    policy = {"maxRedeliverCount": 0, "deadLetterTopic": DEAD_TOPIC}
-    events = [pulsar("subscribe", dead_letter_policy=policy), at(5, pulsar("send"))]
-    events += [pulsar("receive", redelivery_count=count) for count in (0, 1, 2)]
-    facts = silver("pulsar", events)
-    dead = deaths(facts, "pulsar")
-    (row,) = receivable(waiting(facts, dead), facts, dead).collect()
+    waits = receivable(waiting(facts, dead), facts, dead)
+    (row,) = waits.where(f"tenant = '{OVER_ITS_LIMIT}'").collect()
     assert (row["posted_at"].timestamp(), row["claim_count"], row["deliveries_left"]) == (START.timestamp() + 5, 3, 0)
 
 

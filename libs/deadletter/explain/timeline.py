@@ -88,7 +88,7 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     A Pulsar message may be named as any client prints its id, or by that of its dead letter as long as nobody was seen
     to receive that: then it has a life of its own.
     """
-    name = _as_kept(lake, message_id)
+    name = as_kept(lake, message_id)
     # what a Pulsar client prints for another id can be an id of another broker's
     of_pulsar, of_others = F.col("message_id") == name, F.col("message_id") == message_id
     mine = (of_pulsar & (F.col("system") == "pulsar")) | (of_others & (F.col("system") != "pulsar"))
@@ -139,6 +139,12 @@ def place(row: Row | Mapping) -> str:
     return " ".join(row[part] for part in QUEUE_KEY if row[part])
 
 
+def as_kept(lake: Lake, message_id: str) -> str:
+    """The id as silver has it: Pulsar's clients print ``(3,0,-1,-1)`` where another prints ``3:0:-1``."""
+    given = sql_string(message_id)
+    return lake.spark.sql(f"SELECT coalesce({pulsar.message_id(given)}, {given})").first()[0]
+
+
 def _with_a_turn(statuses: list[dict]) -> list[dict]:
     """The statuses without a Pulsar topic's own that only says that the message is there: its subscriptions' tell
     what became of it."""
@@ -156,12 +162,6 @@ def _known(deaths: DataFrame, shared: DataFrame) -> DataFrame:
     death was taken back or the message died again."""
     found = deaths.drop(*SHARED).join(shared, list(DEATH), "left")
     return found.select(*tables.DEAD_LETTERS.column_names)
-
-
-def _as_kept(lake: Lake, message_id: str) -> str:
-    """The id as silver has it: Pulsar's clients print ``(3,0,-1,-1)`` where another prints ``3:0:-1``."""
-    given = sql_string(message_id)
-    return lake.spark.sql(f"SELECT coalesce({pulsar.message_id(given)}, {given})").first()[0]
 
 
 def _origin(lake: Lake, message_id: str) -> str | None:
