@@ -103,8 +103,9 @@ def undoable(lake: Lake, pattern: str, as_of: datetime) -> str:
 
     Raises :class:`UsageError` where ``pattern`` was not merged or split, at ``as_of`` or by a decision for later.
     """
-    name = find(lake, pattern)
-    name, known = merged_id(lake, pattern) or name, by_grouping(lake)
+    name, known = find(lake, pattern), by_grouping(lake)
+    if not _beginning(lake.read(tables.POISON_PATTERNS), "pattern_id", pattern):
+        name = merged_id(lake, pattern) or name
     now, then = (standing_decisions(lake, known, time) for time in (as_of, None))
     if any(move.pattern == name for move in (*now.moves, *then.moves)):
         return name

@@ -93,6 +93,11 @@ def death(**changes):
     return [{"count": 1, "reason": "rejected", "queue": "orders", "time": AT_MS // 1000} | changes]
 
 
+def consumer(head, **beside):
+    """What a consumer wrote down of a message that it rejected."""
+    return rabbit("reject.orders", {"headers": {"vhost": "broken"} | head} | beside, "consumer", payload="x")
+
+
 def pulsar(operation, number=1, **changes):
     event = {"captured_at": AT, "operation": operation, "topic": TOPIC, "message_id": f"9:{number}:-1"}
     if operation in ("receive", "acknowledge", "negative_acknowledge", "subscribe"):
@@ -239,6 +244,7 @@ ZAQAR = {
         "quarantine bad_policy",
     ),
     "policy that is a list": (text(declare([1, 2])), "quarantine bad_policy"),
+    "policy that is an empty text": (text(declare("")), "rule: a queue may be declared without a word on it"),
     "change of a queue without an answer": (
         text(zaqar("PATCH", "/v2/queues/orders", 200, [{"op": "remove", "path": "/metadata/_max_claim_count"}])),
         "quarantine no_metadata",
@@ -248,7 +254,7 @@ ZAQAR = {
     "status as text": (text(post(40, status="201")), "rule: a number in quotes is read as the number"),
     "a field twice": (
         text(post(41)).replace(b'"POST"', b'"BREW", "method": "POST"'),
-        "rule: the last of two fields of one name counts, as in most JSON readers",
+        "rule: the last of two fields of one name counts, as in most JSON readers; inside of another field the first",
     ),
     "TTL shorter than the delay": (
         text(post(42, {"ttl": 60, "delay": 600})),
@@ -323,6 +329,9 @@ RABBITMQ = {
         "quarantine foreign_pattern",
     ),
     "headers are text": (text(rabbit("publish.", {"headers": "none"})), "quarantine bad_headers"),
+    "policy for queues of no type": (text(policy_set(**{"apply-to": "quorum"})), "quarantine bad_apply_to"),
+    "properties named as Java does": (text(consumer({"properties": {"messageId": "r5"}})), "quarantine bad_properties"),
+    "properties beside their headers": (text(consumer({}, message_id="r5")), "quarantine bad_properties"),
     "no virtual host": (text(firehose(vhost=None)), "quarantine no_tenant"),
     "empty virtual host": (text(firehose(vhost="")), "quarantine no_tenant"),
     "delivery from no queue": (text(firehose("deliver.")), "quarantine no_queue"),
@@ -341,6 +350,10 @@ RABBITMQ = {
         "quarantine bad_delivery_count",
     ),
     "x-death is text": (text(firehose("deliver.dlq", headers={"x-death": "yes"})), "quarantine bad_x_death"),
+    "x-death in year 1": (
+        text(firehose("deliver.dlq", headers={"x-death": death(time="0001-01-01T00:00:00Z")})),
+        "quarantine bad_x_death",
+    ),
     "x-death without a queue": (
         text(firehose("deliver.dlq", headers={"x-death": death(queue=None)})),
         "quarantine bad_x_death",
@@ -442,6 +455,14 @@ PULSAR = {
     "dead letter policy is text": (
         text(pulsar("subscribe", dead_letter_policy="three times")),
         "quarantine bad_policy",
+    ),
+    "dead letter policy in Python's names": (
+        text(pulsar("subscribe", dead_letter_policy={"max_redeliver_count": 3})),
+        "quarantine bad_policy",
+    ),
+    "dead letter of a topic that is not kept": (
+        text(pulsar("dead_letter", 9, properties=origin(REAL_TOPIC=TOPIC.replace("persistent", "non-persistent")))),
+        "silent: all messages of such a topic have one id",
     ),
     "redelivery limit below 0": (
         text(pulsar("subscribe", dead_letter_policy={"maxRedeliverCount": -1})),

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from deadletter import steps, tables
 from deadletter.lake import Lake
+from tests.command import call
 from tests.pipelines.broken_events import CASES, document
 from tests.pipelines.comparing import COMPARED, assert_same_rows
 from tests.pipelines.conftest import BUNDLED, lines_of, quiet, write
@@ -75,6 +76,15 @@ def test_a_broken_event_ends_as_the_table_says(ends, number):
         assert codes == set()
         # of two posts of one id only the earlier is a fact
         assert told == (case.end.startswith("rule: ") and "other body" not in case.name)
+
+
+@pytest.mark.parametrize("number", [number for number, case in enumerate(CASES) if "year 1" in case.name])
+def test_an_event_of_a_time_that_python_has_no_name_for_is_shown(broken, number):
+    lake, _ = broken
+    ids = lake.read(tables.QUEUE_EVENTS).where(f"source_file LIKE '%/broken-{number:03}.jsonl'").select("event_id")
+    event = ids.first()["event_id"]
+    shown = call("quarantine", "show", event, "--lake", lake.root)
+    assert f"reason   {CASES[number].code}: " in shown.stdout and "0001-01-01" in shown.stdout
 
 
 def test_none_is_lost(broken, ends):

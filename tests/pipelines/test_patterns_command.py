@@ -54,11 +54,12 @@ def test_decisions_hold_and_are_taken_back(own_lake, monkeypatch):
     assert [made["action"] for made in shown["decisions"]] == ["mute", "unmute", "resolve", "reopen", "merge"]
     with pytest.raises(UsageError, match="are the same pattern"):
         call(own_lake, "merge", one, "--into", other, *WHO)
-    known = [(FORMER, one, "grouping")]  # as if it had got its id since
+    # as if it had got its id since, and had one that begins like the other's
+    known = [(FORMER, one, "grouping"), (f"{other[:8]}{'f' * 8}", one, "grouping")]
     own_lake.append(own_lake.spark.createDataFrame(known, tables.PATTERN_ALIASES.ddl), tables.PATTERN_ALIASES)
     assert [triage.merged_id(own_lake, name) for name in (FORMER, FORMER[:9], one, other)] == [one, one, one, None]
     with pytest.raises(UsageError, match=f"{other} was not merged .* taken out by its own id: {one}"):
-        call(own_lake, "split", other, *WHO)
+        call(own_lake, "split", other[:8], *WHO)
     assert listed(own_lake) == merged
     call(own_lake, "split", FORMER, *WHO)
     assert listed(own_lake) == before

@@ -19,6 +19,8 @@ amqp://app:hunter2@rabbit:5672/|://ada@x:p@ss@|"password":  "hunter2"|{"phones":
 {\\"token\\":\\n  \\"a b\\"}|bad credentials: ada|credentials = x|"private_key":\t'a b'|hotel: 7|secret_key=a
 HTTP 503|HTTP/1.1 502|status code: 404|ORA-00060|SQLSTATE[42S02]|ERROR 1205 (HY000)|[Errno 111]|"errorCode": 4012
 exit code 137|HRESULT: 0x8007000e|Msg 1205, Level 13|AADSTS50011|SQLCODE=-803|error code 4111111111|\x02|\x03|\ue001
+"customer": {"a": ["x}"], "name": "Ada"}|'user': {'name': 'Ada'}|<owner><name>Ada</name>
+"tokens":[{"a":["b]"]}]|a@\u00fc.de
 {"passwords":["a b"]}|tokens=a|"phone_numbers": ["020 7946"]|{\\"ibans\\":[7]}
 <*>|<num>|\\|'|"|=|:|,|;|~|@|null|None|failed|could not be read
 """.replace("\n", "|")
@@ -34,6 +36,8 @@ HOSTILE = {
     "slashes": "a/" * 200_000,
     "colons": "ab:" * 200_000,
     "quotes": 'first_name="' * 50_000,
+    "nested": '{"secret":["a",' * 60_000,
+    "people": '"customer":{"a":[' * 60_000,
     "escapes": 'password="' + '\\"a' * 300_000,
     "backslashes": 'password="' + "\\" * 1_000_000,
     "at signs": "a@" * 200_000,

@@ -135,6 +135,13 @@ def test_private_rows_alone_keep_the_rest_readable():
         ('{"account_number": "O", "accountNo": 12}', '{"account_number": <card>, "accountNo": <card>}'),
         ('{"contacts": [{"id": 1, "name": "Ada O"}, {"name": "O"}], "n": 1}', '{"contacts": <name>, "n": 1}'),
         ('{"users": [{"of": ["a"], "name": "O"},{"id": 2, "name": "O"}]}', '{"users": <name>}'),
+        # what is in a string ends nothing, and what is nested belongs to it
+        ('{"phoneNumbers":[{"type":"work","value":"O"}],"n":1}', '{"phoneNumbers":<phone>,"n":1}'),
+        ('{"secret":{"data":{"k":"O"},"stringData":{"main":"O"}},"n":1}', '{"secret":<secret>,"n":1}'),
+        ('{"tokens":["a]O","b"],"secrets":[null,"O"],"n":1}', '{"tokens":<secret>,"secrets":<secret>,"n":1}'),
+        ('{"customer": {"note": "a } b", "name": "Ada O"}}', '{"customer": {"note": "a } b", "name": <name>}}'),
+        ('{"user":{"at":[{"no":[1]}],"name":"O"},"name":"x"}', '{"user":{"at":[{"no":[1]}],"name":<name>},"name":"x"}'),
+        ('{"full_names":[{"first":"Ada","last":"O', '{"full_names":<name>'),
         ('{"users": [{"name_prefix": "Dr", "name": "O"}, {"name": "O"}]}', '{"users": <name>}'),
     ],
 )
@@ -155,6 +162,12 @@ def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, m
         ("redis://ada@mail.example.org", "redis://ada@mail.example.org"),
         ('{"password"=>"open sesame"}', '{"password"=><secret>}'),
         ("{'password': b'open sesame'}", "{'password': <secret>}"),
+        ("{'secrets': ['a]', \"b's\"], 'n': 1}", "{'secrets': <secret>, 'n': 1}"),
+        ("no such {'customer': {'id': 7, 'name': 'Ada Low'}}", "no such {'customer': {'id': 7, 'name': <name>}}"),
+        (
+            "<user><id>a</id><name>Ada Low</name></user><name>x</name>",
+            "<user><id>a</id><name><name></name></user><name>x</name>",
+        ),
         ('password: Some("open sesame")', "password: <secret>)"),
         ('api_key=Secret(value="open sesame")', "api_key=<secret>)"),
         ('password := "open sesame"; x', "password := <secret>; x"),
@@ -182,6 +195,18 @@ def test_private_values_are_found_however_languages_write_them(text, masked):
 )
 def test_what_only_looks_private_is_shown(text, shown):
     assert mask_text(text, private_masks()) == shown
+
+
+def test_a_name_is_found_however_much_is_told_before_it():
+    told = {"customer": {"id": "x" * 500, "tags": ["y"] * 300, "name": "Ada Low"}}
+    assert mask_text(json.dumps(told), private_masks()).endswith('"y"], "name": <name>}}')
+
+
+@pytest.mark.parametrize(
+    "address", ["anna@gr\u00f6\u00dfe.de", "O'Hara@example.org", "ada\\u0040example.org", "a@\u4f8b.\u5728\u7ebf"]
+)
+def test_addresses_of_all_countries_are_hidden(address):
+    assert mask_text(f'{{"to": "{address}"}} and {address}.', private_masks()) == '{"to": "<email>"} and <email>.'
 
 
 def test_persons_are_hidden_where_json_is_indented():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from deadletter.patterns.shape import APART, DEPTH, LONGEST_PAYLOAD, WIDTH, encoding, facts_of, leaves
+from deadletter.patterns.shape import APART, DEPTH, KEYS, LONGEST_PAYLOAD, WIDTH, encoding, facts_of, leaves
 
 KINDS = {
     "": "empty",
@@ -117,8 +117,9 @@ def test_keys_too_long_for_a_name_are_one_path():
 
 
 def test_as_much_is_looked_at_as_is_told_the_first_by_name():
-    wide = {f"{number:04}": 1 for number in reversed(range(WIDTH + 50))} | {"": 1}
-    assert len(paths(json.dumps(wide))) == len(paths(json.dumps(list(wide)))) == 1 + WIDTH
+    wide = {f"{number:04}": 1 for number in reversed(range(KEYS + 50))} | {"": 1}
+    assert len(paths(json.dumps(wide))) == 1 + KEYS
+    assert len(paths(json.dumps(list(wide)))) == 1 + WIDTH
     assert paths(json.dumps(wide))[1:3] == ["$.", "$.#"]
     assert paths("[" * 500 + "]" * 500) == ["$" + "[]" * depth for depth in range(DEPTH + 1)]
 

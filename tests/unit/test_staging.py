@@ -1,6 +1,8 @@
 """What a small batch's run holds in memory is what it would have written."""
 
+import contextlib
 from datetime import UTC, datetime
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import functions as F
@@ -71,6 +73,16 @@ def test_what_is_scanned_in_several_tasks_still_is(spark, at_most):
     task = F.expr("reflect('org.apache.spark.TaskContext', 'getPartitionId')")
     kept = held(spark.range(0, 40, 1, numPartitions=4).where("id % 5 = 0").select(task.alias("task")))
     assert {row["task"] for row in kept.collect()} == {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize(("told", "refused"), [("bigger than spark.driver.maxResultSize", True), ("a fault", False)])
+def test_what_the_driver_refuses_is_not_held(spark, at_most, monkeypatch, told, refused):
+    """Few rows can be gigabytes together."""
+    at_most(10)
+    frame = spark.range(1)
+    monkeypatch.setattr(type(frame), "toArrow", MagicMock(side_effect=RuntimeError(told)))
+    with contextlib.nullcontext() if refused else pytest.raises(RuntimeError, match=told):
+        assert held(frame, Rows.OF_LAKE) is None
 
 
 def test_more_rows_are_written_and_only_few_are_held_from_then_on(spark, messages, at_most, tmp_path):

@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (12, "d1e861e0ec08d475")),
-        (JUDGES, deadletter.RULES_VERSION, ("19", "39bfca41212ac5f4")),
+        (PARSES, parsing.PARSER_VERSION, (13, "5767aaeb73aea357")),
+        (JUDGES, deadletter.RULES_VERSION, ("20", "b13625e32024cd3f")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -47,7 +47,7 @@ def _templates(lake: Lake, found: Life) -> dict[str, str]:
     if not wanted:
         return {}
     named = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id").isin(wanted))
-    return {row["pattern_id"]: row["template"] for row in named.collect()}
+    return {row["pattern_id"]: row["template"] for row in named.select("pattern_id", "template").collect()}
 
 
 def print_life(found: Life, templates: Mapping[str, str]) -> None:

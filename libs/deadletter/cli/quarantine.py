@@ -91,7 +91,8 @@ def show(event_id: str, lake_root: str) -> None:
     lake = open_lake(lake_root)
     # Spark Connect takes no text from its server that is no UTF-8
     chosen = _by_ids(quarantined(lake), (event_id,)).withColumn("raw", F.make_valid_utf8("raw"))
-    row = chosen.first()
+    # not the times: Python has no name for some of those that are refused
+    row = chosen.select("event_id", "reasons", "raw").first()
     say(f"Event {row['event_id']}", bold=True)
     for reason in row["reasons"]:
         say(f"  reason   {reason}")
@@ -151,7 +152,7 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
     still = lake.read(tables.QUARANTINE).join(chosen.select("event_id"), "event_id", "left_semi")
     staying = still.count() if count else 0
     click.echo(f"{count - staying:,} of {count:,} events released; {staying:,} stay in quarantine")
-    for row in still.orderBy("event_id").limit(TOLD).collect() if staying else []:
+    for row in still.select("event_id", "reasons").orderBy("event_id").limit(TOLD).collect() if staying else []:
         say(f"  {row['event_id'][:12]}  {cut('; '.join(row['reasons']), 200)}")
     if staying > TOLD:
         say_first(TOLD, f"of {staying:,} that stay", "deadletter quarantine list counts all")

@@ -47,8 +47,8 @@ class Decisions:
 def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) -> Decisions:
     """What holds after ``rows`` of ``control.pattern_decisions``, in the order in which they were made.
 
-    ``names`` leads from ids that patterns once had to those they have now. A split without ``along`` takes a
-    merged pattern out again, or ends its own split.
+    ``names`` leads from ids that patterns once had to those they have now. A split without ``along`` undoes
+    the later of a pattern's own merge and split: it takes it out again, or ends its split.
 
     >>> made = [{"pattern_id": "a", "action": "merge", "target": "b"}, {"pattern_id": "b", "action": "mute",
     ...          "target": "depot <*> is closed"}]
@@ -62,6 +62,10 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
     >>> made = [{"pattern_id": "p", "action": "merge", "target": "x"}]
     >>> standing([*made, {"pattern_id": "q", "action": "merge", "target": "r"}], {"q": "p", "r": "p"}).merged
     {'p': 'x'}
+    >>> made = [{"pattern_id": "p", "action": "split", "along": "queue"}, {"pattern_id": "p", "action": "merge",
+    ...          "target": "x"}]
+    >>> [move.action for move in standing([*made, {"pattern_id": "p", "action": "split"}]).moves]
+    ['split']
     """
     resolved, muted, moves = {}, {}, {}
     now = (names or {}).get
@@ -83,12 +87,12 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
             if root(others, target) != pattern:  # a circle would leave nobody
                 moves.pop(("merge", pattern), None)
                 moves["merge", pattern] = Move("merge", pattern, target, row["pattern_id"])
-        else:
+        elif row.get("along"):
             moves.pop(("split", pattern), None)
-            if row.get("along"):
-                moves["split", pattern] = Move("split", pattern, row["along"], row["pattern_id"])
-            else:
-                moves.pop(("merge", pattern), None)
+            moves["split", pattern] = Move("split", pattern, row["along"], row["pattern_id"])
+        else:
+            last = [move for move in moves if move in (("merge", pattern), ("split", pattern))][-1:]
+            moves = {move: made for move, made in moves.items() if move not in last}
     parents = _parents(moves)
     return Decisions(resolved, muted, {name: root(parents, name) for name in parents}, tuple(moves.values()))
 

@@ -39,6 +39,8 @@ OPERATIONS = ("send", "receive", "acknowledge", "negative_acknowledge", "subscri
 ON_MESSAGES = ("send", "receive", "acknowledge", "negative_acknowledge", "dead_letter")
 BY_CONSUMERS = ("receive", "acknowledge", "negative_acknowledge", "subscribe")
 
+POLICY = ("maxRedeliverCount", "deadLetterTopic", "retryLetterTopic", "initialSubscriptionName")
+"""What Pulsar's own ``DeadLetterPolicy`` calls its parts."""
 _RETRIES = "property_map['RECONSUMETIMES']"
 _LIMIT = "policy['maxRedeliverCount']"
 
@@ -75,9 +77,11 @@ RULES = ENVELOPE_RULES | {
         "kind = 'send' AND deliver_after_s IS NOT NULL"
         f" AND NOT coalesce(try_cast(deliver_after_s AS double) BETWEEN 0 AND {MOST_SECONDS}, false)"
     ),
-    "bad_policy: dead_letter_policy is no object, or its maxRedeliverCount is not a whole number from 0": (
-        "kind = 'subscribe' AND dead_letter_policy IS NOT NULL AND (policy IS NULL OR"
-        " policy['maxRedeliverCount'] IS NOT NULL"
+    "bad_policy: dead_letter_policy is no object, has none of Java's names such as maxRedeliverCount and"
+    " deadLetterTopic, or its maxRedeliverCount is not a whole number from 0": (
+        "kind = 'subscribe' AND dead_letter_policy IS NOT NULL AND (policy IS NULL"
+        f" OR size(policy) > 0 AND NOT arrays_overlap(map_keys(policy), array{sql_list(POLICY)})"
+        " OR policy['maxRedeliverCount'] IS NOT NULL"
         f" AND NOT coalesce({whole(_LIMIT)} >= 0, false))"
     ),
 }
@@ -139,14 +143,17 @@ _ORIGIN_ID = "coalesce(property_map['ORIGIN_MESSAGE_ID'], property_map['ORIGIN_M
 
 _SILENT = (
     "coalesce(kind IN ('send', 'receive', 'acknowledge', 'negative_acknowledge')"
-    " AND startswith(topic, 'non-persistent://'), false)"
+    " AND startswith(topic, 'non-persistent://')"
+    " OR kind = 'dead_letter' AND startswith(origin_topic, 'non-persistent://'), false)"
 )
-"""No broker keeps the messages of such a topic: all have one id, none is delivered again or dies."""
+"""No broker keeps the messages of such a topic: all have one id, none is delivered again or dies. What a client sent on
+from there names none of them."""
 
 
 _RETRIED = (
     "coalesce(kind IN ('receive', 'acknowledge', 'negative_acknowledge') AND property_map['RECONSUMETIMES'] IS NOT NULL"
-    " AND origin_id IS NOT NULL AND origin_tenant != '' AND topic != origin_topic AND NOT endswith(topic, '-DLQ')"
+    " AND origin_id IS NOT NULL AND origin_tenant != '' AND NOT startswith(origin_topic, 'non-persistent://')"
+    " AND topic != origin_topic AND NOT endswith(topic, '-DLQ')"
     " AND coalesce(property_map['REAL_SUBSCRIPTION'] = subscription, endswith(topic, '-RETRY')), false)"
 )
 """A retry topic's message is the original one (PIP-22, solution 2): its properties hold the original's id and count.

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.parsing.envelope import ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
+from deadletter.parsing.envelope import EARLIEST, ENVELOPE_RULES, MOST_SECONDS, clock, epoch, read_envelope, seconds
 from deadletter.parsing.facts import Facts, message_fact, reasons, rows_of, without_claims
 from deadletter.rules.rabbitmq import COUNTER_KINDS, SENDS, SHARED_KINDS
 from deadletter.spark.regexes import unreadable
@@ -52,6 +52,13 @@ KINDS = {
     "recovered": "surface = 'event_exchange' AND routing_key = 'queue.recovered'",
 }
 OF_MESSAGE = ("deliver", "ack", "requeue", "reject")
+WITH_PROPERTIES = ("publish", *OF_MESSAGE)
+PROPERTIES = (
+    *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
+    *("expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"),
+)
+"""What AMQP 0-9-1 names a message's properties. By other names, as some clients have them, nothing tells which message
+it is."""
 OF_QUEUE = ("declare", "delete_queue", *COUNTER_KINDS)
 POLICY_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared")
 
@@ -69,6 +76,8 @@ def _terms_or_object(told: str) -> str:
 FOREIGN = "foreign_pattern: the policy's pattern is no regular expression of Java's"
 WITH_PATTERN = ("policy", "operator_policy")
 """The kinds of events whose pattern Spark has to be able to read."""
+APPLIES_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
+"""What a policy can be for."""
 
 RULES = ENVELOPE_RULES | {
     "unknown_surface: surface is none of firehose, event_exchange and consumer": (
@@ -102,8 +111,17 @@ RULES = ENVELOPE_RULES | {
     "bad_priority: the policy's priority is not a whole number": (
         f"kind IN {sql_list(WITH_PATTERN)} AND head.priority IS NOT NULL AND try_cast(head.priority AS bigint) IS NULL"
     ),
+    "bad_apply_to: the policy's apply-to is none of " + ", ".join(APPLIES_TO): (
+        f"kind IN {sql_list(WITH_PATTERN)} AND head.`apply-to` IS NOT NULL"
+        f" AND head.`apply-to` NOT IN {sql_list(APPLIES_TO)}"
+    ),
     "bad_pattern: the policy's pattern is missing": (
         f"kind IN {sql_list(WITH_PATTERN)} AND head IS NOT NULL AND head.pattern IS NULL"
+    ),
+    "bad_properties: the message's properties are missing, or are not named as AMQP does, such as message_id": (
+        f"kind IN {sql_list(WITH_PROPERTIES)} AND head IS NOT NULL AND (message IS NULL"
+        " OR coalesce(message['message_id'], '') = ''"
+        f" AND exists(map_keys(message), name -> name NOT IN {sql_list(PROPERTIES)}))"
     ),
     "no_routed_queues: a publish does not say which queues it went to, each by its name": (
         "kind = 'publish' AND head IS NOT NULL AND (head.routed_queues IS NULL"
@@ -117,10 +135,10 @@ RULES = ENVELOPE_RULES | {
         "kind = 'deliver' AND message_headers['x-delivery-count'] IS NOT NULL AND "
         "NOT coalesce(try_cast(message_headers['x-delivery-count'] AS int) >= 0, false)"
     ),
-    "bad_x_death: the x-death header does not read: each entry needs a queue, a reason, and a time in seconds or"
-    " milliseconds since 1970 or as ISO 8601": (
+    "bad_x_death: the x-death header does not read: each entry needs a queue, a reason, and a time since 2000, in"
+    " seconds or milliseconds since 1970 or as ISO 8601": (
         "kind = 'deliver' AND x_death IS NOT NULL AND (deaths IS NULL OR exists(deaths, d -> d.queue IS NULL"
-        " OR d.reason IS NULL OR d.time IS NULL))"
+        f" OR d.reason IS NULL OR NOT coalesce(d.time >= TIMESTAMP'{EARLIEST} 00:00:00', false)))"
     ),
 }
 

@@ -66,6 +66,8 @@ KINDS = {
 BEFORE_V2 = r"path RLIKE '^/v1(\\.1)?/'"
 """There a post has no delay, and no default of its queue's counts: the server reads nothing of the queue."""
 
+_BODY = "nullif(trim(request_body), '')"
+"""A tap that writes bodies as texts has an empty one where a request has none."""
 RULES = ENVELOPE_RULES | {
     "no_method: method is missing": "readable AND method IS NULL",
     "unknown_method: method is not one of the API's": (
@@ -104,7 +106,7 @@ RULES = ENVELOPE_RULES | {
     "bad_claim: a claim's limit, TTL or grace is not a whole number from 0, of seconds at most 100 years": (
         "kind IN ('claim', 'pop', 'renew') AND (claim_limit IS NULL OR claim_ttl IS NULL OR claim_grace IS NULL"
         f" OR claim_limit < 0 OR claim_ttl NOT BETWEEN 0 AND {MOST_SECONDS}"
-        f" OR claim_grace NOT BETWEEN 0 AND {MOST_SECONDS} OR NOT startswith(coalesce(request_body, '{{'), '{{'))"
+        f" OR claim_grace NOT BETWEEN 0 AND {MOST_SECONDS} OR NOT startswith(coalesce({_BODY}, '{{'), '{{'))"
     ),
     "bad_response_body: the response's messages do not read, or one has no id": (
         "kind IN ('claim', 'pop') AND code != 204"
@@ -171,7 +173,7 @@ def _parts() -> dict:
     ``messages`` are those posted or granted, ``ids`` the messages posted, as the response names them, or deleted.
     """
     # a queue is declared without a word on it, but a change is answered with all of its metadata
-    metadata = "CASE kind WHEN 'declare' THEN coalesce(request_body, '{}') WHEN 'update' THEN response_body END"
+    metadata = f"CASE kind WHEN 'declare' THEN coalesce({_BODY}, '{{}}') WHEN 'update' THEN response_body END"
     return {
         "messages": F.expr(
             "CASE WHEN kind = 'post' THEN request.messages"

@@ -50,6 +50,16 @@ UNTOLD = "(?<==)" + "".join(f"(?<!{START}(?i:{key})=)" for key in TELLING)
 """Where a key's value begins, unless the key is :data:`TELLING`."""
 
 
+DEPTHS = range(3)
+"""How often the JSON that a value is in can be a string of other JSON."""
+REPR = -1
+"""In place of such a depth: Python's own notation, with single quotes."""
+
+
+def _quote(depth: int) -> str:
+    return "'" if depth == REPR else r"\\" * (2**depth - 1) + '"'
+
+
 def _quoted(depth: int) -> str:
     """A value in double quotes, or its cut-off start; the JSON it is in is a string of other JSON ``depth`` times."""
     backslash, before_quote = r"\\" * 2**depth, r"\\" * (2**depth - 1)
@@ -57,12 +67,26 @@ def _quoted(depth: int) -> str:
     return f'{before_quote}"(?:[^"\\\\]|{escaped})++(?:{before_quote}")?'
 
 
+def _told(depth: int, level: int = 3) -> str:
+    """One thing in a list or an object: a string, what is between strings, or a list or an object of ``level`` more
+    levels. A bracket in a string ends nothing."""
+    strings = [r"'(?:[^'\\]|\\[^\n])*+'", _quoted(0), "[\"']"] if depth == REPR else [_quote(depth) * 2, _quoted(depth)]
+    between = [r"[^\[\]{}\"'\\]++", r"\\(?!\\{0,6}\")", *([] if depth == REPR else ["'"])]
+    inside = [rf"[\[{{](?:{_told(depth, level - 1)})*+[\]}}]?"] if level else []
+    return "|".join([*strings, *between, *inside])
+
+
+def _gathered(depth: int) -> str:
+    """A list or an object that begins with a string, or its cut-off start."""
+    begins = rf"(?=(?:\s|\\{{1,3}}[nrt]|[\[{{,0-9.+-]|null){{0,64}}+{_quote(depth)})"
+    return rf"[\[{{]{begins}(?:{_told(depth)})*+[\]}}]?"
+
+
 def _value(bare: str) -> str:
     """What follows a key: an element's text, one in quotes, a list or an object that begins with one, or a ``bare``
     text."""
-    quoted = [*map(_quoted, range(3)), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
-    begins = f"(?={SPACES}" + r"\\{0,3}[\"'])"
-    gathered = [rf"\[{begins}[^\]]*+\]?", rf"\[{SPACES}[0-9+][^\]]*+\]", rf"\{{{begins}[^}}]*+\}}?"]
+    quoted = [*map(_quoted, DEPTHS), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
+    gathered = [*map(_gathered, (*DEPTHS, REPR)), rf"\[{SPACES}[0-9+][^\]]*+\]"]
     element = r"(?<=[^=]>)(?:<!\[CDATA\[(?:[^\]]|\](?!\]>))*+(?:\]\]>)?|[^<]++)"
     in_quotes = f"{WRAPPED}(?:{'|'.join(quoted)})"
     return "(?:" + "|".join([element, in_quotes, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
@@ -86,7 +110,21 @@ NO_NAME = (
     "|not|rejected|timed|unknown|is|was|has|had|cannot|could|and|or|at|by|due|during|from|in|on|to|when|while|with"
 )
 """What follows "user" and is not called so."""
+LABEL = r"A-Za-z0-9\u00C0-\u1FFF\u2C00-\uD7FF"
+"""What a part of a host's name is made of, in any script."""
 NAME_END = "(?![A-Za-z0-9_]|[.@-][A-Za-z0-9])"
+
+
+def _before_name(depth: int) -> str:
+    """What stands before the name of somebody: an object's start, and what else is told of them before."""
+    quote = _quote(depth)
+    key = rf"{quote}name{quote}\s{{0,8}}:"
+    return rf"{PERSON}s?{quote}\s{{0,8}}:{SPACES}\[?{SPACES}\{{(?:(?!{key})(?:{_told(depth)})){{0,1024}}+{key}{SPACES}"
+
+
+IN_ELEMENT = (
+    rf"<{PERSON}s?(?:\s[^<>]{{0,256}}+)?>(?:[^<]|<(?!name[\s>]|/?{PERSON})){{0,2048}}+<name(?:\s[^<>]{{0,256}}+)?>"
+)
 
 
 @dataclass(frozen=True)
@@ -228,16 +266,7 @@ PRIVATE = (
     ),
     Mask(
         "somebody",
-        r"((?i:"
-        + PERSON
-        + r"s?\\{0,3}\"\s{0,8}:"
-        + SPACES
-        + r"\[?"
-        + SPACES
-        +
-        # what else is told of them before, with what is in it
-        r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,256}+\}){0,256}+\}){0,256}?\"name\\{0,3}\")\s{0,8}:\s{0,8})"
-        + NAME,
+        "((?i:" + "|".join([*map(_before_name, (*DEPTHS, REPR)), IN_ELEMENT]) + "))" + NAME,
         "$1<name>",
         'a name of somebody: "customer": {"id": 7, "name": "Ada Low"}',
         True,
@@ -271,14 +300,14 @@ PRIVATE = (
     ),
     Mask(
         "email",
-        r"(?:(?<![^\s\"'<>()\[\]{},;:=|])|(?<=[^/]/))[^\s\"'<>()\[\]{},;:=|@/]{1,64}"
+        r"(?:(?<![^\s\"'<>()\[\]{},;:=|])|(?<=[^/]/))[^\s\"'<>()\[\]{},;:=|@/][^\s\"<>()\[\]{},;:=|@/]{0,63}"
         # "app@1.2.3" is a version, "cart@2x.png" a picture
-        r"(?:@|%40)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}"
-        r"\.(?!(?i:png|jpe?g|gif|svg|webp)(?![A-Za-z0-9-]))[A-Za-z][A-Za-z0-9-]{1,62}",
+        rf"(?:@|%40|\\u0040)[{LABEL}-]{{1,63}}(?:\.[{LABEL}-]{{1,63}}){{0,7}}"
+        rf"\.(?!(?i:png|jpe?g|gif|svg|webp)(?![{LABEL}-]))(?![0-9])[{LABEL}][{LABEL}-]{{1,62}}",
         "<email>",
         "ada@example.org, users/ada@example.org, ada%40example.org; not redis://ada@example.org",
         True,
-        needs=("@", "%40"),
+        needs=("@", "%40", "u0040"),
     ),
     Mask(
         "iban",

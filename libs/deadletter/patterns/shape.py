@@ -14,8 +14,10 @@ from types import NoneType
 
 DEPTH = 6
 """Levels of nesting that are looked into."""
+KEYS = 2_000
+"""Keys of one object that are looked at, the first by name."""
 WIDTH = 200
-"""Keys of one object, the first by name, and elements of one array that are looked at."""
+"""Elements of one array that are looked at."""
 LONGEST_VALUE = 64
 """Characters of a string that can still be one word of a vocabulary."""
 LONGEST_KEY = 256
@@ -181,7 +183,7 @@ def _children(path: str, value: dict[str, object] | list[object]) -> list[tuple[
     return [
         # longer keys are not kept: the paths of all that lies below, and what is remembered, would be as long
         (_path(path, key if len(key) <= LONGEST_KEY else LONG_KEY), value[key])
-        for key in sorted(value)[:WIDTH]
+        for key in sorted(value)[:KEYS]
     ]
 
 

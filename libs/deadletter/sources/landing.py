@@ -49,6 +49,11 @@ def visible_files(root: Path) -> list[Path]:
 
     Raises :class:`UsageError` where there is no such folder.
     """
+    if root.is_file():
+        raise UsageError(
+            f"{shown(root)} is a file. Name the landing folder, and put the file there into a folder called like its"
+            " system: zaqar/ and so on."
+        )
     if not root.is_dir():
         raise UsageError(
             f"no landing folder {shown(root)}. Make it, with one folder a system: {shown(root)}/zaqar/ and so on."
@@ -318,5 +323,6 @@ def reader_options(auto_loader: bool, lenient: bool) -> dict[str, str]:
     }
     if auto_loader:
         return same | {"cloudFiles.format": "text", "cloudFiles.partitionColumns": ""}
-    # a file that is a week older than the newest is as good: a copy can keep the time of its original
-    return same | {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
+    # a file that is a week older than the newest is as good: a copy can keep the time of its original, and a time that
+    # is wrong can be centuries ahead
+    return same | {"recursiveFileLookup": "true", "maxFileAge": "10000000d"}

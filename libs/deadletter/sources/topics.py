@@ -37,6 +37,9 @@ SECONDS = 5
 PATIENCE = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000", "fetchOffset.numRetries": "2"}
 """Kafka's own defaults wait for minutes until they say that nobody answers."""
 
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+"""A transaction that was aborted is written again: by default a reader takes both."""
+
 
 @dataclass(frozen=True)
 class Topic:
@@ -85,7 +88,7 @@ class Topic:
             "startingOffsets": "earliest",
             "failOnDataLoss": "true",
         }
-        return PATIENCE | given | fixed
+        return PATIENCE | COMMITTED | given | fixed
 
     def rescue(self, error: Exception, checkpoint: Path, taken: DataFrame) -> NoReturn:
         """Always raises: what Kafka says is put into words a person can act on."""

@@ -20,6 +20,8 @@ WIDE = ("traits", "lengths")
 LONGEST = 16_000
 """Characters or values up to which such a column is held: so many rows of no longer ones are few enough to be looked
 at."""
+TOO_LARGE = "spark.driver.maxResultSize"
+"""What Spark names where a driver refuses a result: some other column than these was long."""
 Stage = Callable[[DataFrame], DataFrame]
 
 
@@ -72,7 +74,12 @@ def _held(df: DataFrame, most: int) -> DataFrame | None:
     casts |= {name: F.slice(casts.get(name, F.col(name)), 1, LONGEST + 1) for name in wide}
     fitting = df.withColumns(casts) if casts else df  # Spark Connect takes no empty list
     # the limit first: a scan stays in as many tasks as it has, and only what they found comes together
-    rows = fitting.limit(most + 1).coalesce(1).toArrow()
+    try:
+        rows = fitting.limit(most + 1).coalesce(1).toArrow()
+    except Exception as error:  # a classic session leaves this call's errors as Java's
+        if TOO_LARGE not in str(error):
+            raise
+        return None
     # not `nbytes`: that reads offsets, which Spark Connect's empty arrays have none of, and ends the process
     if rows.num_rows > most or rows.get_total_buffer_size() > HELD_BYTES:
         return None

@@ -26,7 +26,7 @@ def ingest(lake: Lake, found: Sequence[Source], tell: Tell = print) -> list[str]
     lake.create_missing([tables.QUEUE_EVENTS])
     for source in found:
         tell(f"bronze: reading {source}")
-    reads = [partial(_take_in, lake, source, size) for source, size in zip(found, sizes, strict=True)]
+    reads = [partial(_take_in, lake, source, size, tell) for source, size in zip(found, sizes, strict=True)]
     _, *taken = together([partial(_prepare, lake), *reads])
     return [warning for warnings in taken for warning in warnings]
 
@@ -37,8 +37,9 @@ def _prepare(lake: Lake) -> None:
     lake.progress.all()
 
 
-def _take_in(lake: Lake, source: Source, size: int) -> list[str]:
-    """Read one source; returns warnings."""
+def _take_in(lake: Lake, source: Source, size: int, tell: Tell) -> list[str]:
+    """Read one source; returns warnings. Those of before it is read are told at once where reading fails: the next run
+    may not have them again."""
     checkpoint = Path(lake.folder, "_checkpoints", tables.QUEUE_EVENTS.name, source.checkpoint)
     taken = partial(lake.read, tables.QUEUE_EVENTS)
     warnings = source.ignored() + source.gone(checkpoint, taken)
@@ -50,9 +51,14 @@ def _take_in(lake: Lake, source: Source, size: int) -> list[str]:
         try:
             _stream(lake, source)
         except (DeadletterError, PySparkException) as error:
-            look_again = source.rescue(error, checkpoint, taken())
-            _stream(lake, source, lenient=True)
-            look_again()
+            try:
+                look_again = source.rescue(error, checkpoint, taken())
+                _stream(lake, source, lenient=True)
+                look_again()
+            except (DeadletterError, PySparkException):
+                for warning in warnings:
+                    tell(f"warning: {warning}")
+                raise
     return warnings + source.unread(checkpoint, taken)
 
 
