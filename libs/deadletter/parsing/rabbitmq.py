@@ -76,8 +76,8 @@ def _terms_or_object(told: str) -> str:
 FOREIGN = "foreign_pattern: the policy's pattern is no regular expression of Java's"
 WITH_PATTERN = ("policy", "operator_policy")
 """The kinds of events whose pattern Spark has to be able to read."""
-APPLIES_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
-"""What a policy can be for."""
+APPLIES_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "qos0_queues", "exchanges")
+"""What a policy can be for; the last queues are those of MQTT."""
 
 RULES = ENVELOPE_RULES | {
     "unknown_surface: surface is none of firehose, event_exchange and consumer": (
@@ -121,7 +121,8 @@ RULES = ENVELOPE_RULES | {
     "bad_properties: the message's properties are missing, or are not named as AMQP does, such as message_id": (
         f"kind IN {sql_list(WITH_PROPERTIES)} AND head IS NOT NULL AND (message IS NULL"
         " OR coalesce(message['message_id'], '') = ''"
-        f" AND exists(map_keys(message), name -> name NOT IN {sql_list(PROPERTIES)}))"
+        " AND size(map_filter(message, (name, value) -> value IS NOT NULL"
+        f" AND name NOT IN {sql_list(PROPERTIES)})) > 0)"
     ),
     "no_routed_queues: a publish does not say which queues it went to, each by its name": (
         "kind = 'publish' AND head IS NOT NULL AND (head.routed_queues IS NULL"
@@ -156,7 +157,9 @@ def parse(bronze: DataFrame) -> DataFrame:
     events = events.withColumns(
         {
             "tenant": F.col("head.vhost"),
-            "message": F.expr("from_json(head.properties, 'map<string,string>')"),
+            "message": F.expr(
+                "from_json(CASE WHEN head.properties = '[]' THEN '{}' ELSE head.properties END, 'map<string,string>')"
+            ),
         }
     )
     events = events.withColumn(

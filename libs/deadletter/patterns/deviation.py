@@ -143,7 +143,9 @@ def _other_value(odd: Column, masks: Sequence[Mask]) -> Column:
 
 def _without_private(path: Column, word: Column, masks: Sequence[Mask]) -> Column:
     """A value as people may see it, see :func:`~deadletter.patterns.masking.shown_value`."""
-    parent, key = (F.regexp_extract(path, r"(?:([^.\[\]]*)[\[\]]*\.)?([^.\[\]]*)[\[\]]*$", group) for group in (1, 2))
+    # a key with a dot in it is read as a parent and its key
+    names = r"(?:([^.\[\]]*?)\\*[\[\]]*\.)?([^.\[\]]*)[\[\]]*$"
+    parent, key = (F.regexp_extract(path, names, group) for group in (1, 2))
     has_digits = F.contains(word, F.lit("#"))  # which are told apart in numbers only
     plain = F.when(has_digits, F.translate(word, "#", "1")).otherwise(word)  # masks look for digits
     shown = shown_value(parent, key, plain, masks)

@@ -71,7 +71,9 @@ def _told(depth: int, level: int = 3) -> str:
     """One thing in a list or an object: a string, what is between strings, or a list or an object of ``level`` more
     levels. A bracket in a string ends nothing."""
     strings = [r"'(?:[^'\\]|\\[^\n])*+'", _quoted(0), "[\"']"] if depth == REPR else [_quote(depth) * 2, _quoted(depth)]
-    between = [r"[^\[\]{}\"'\\]++", r"\\(?!\\{0,6}\")", *([] if depth == REPR else ["'"])]
+    # a text in Python's notation has a backslash before some quotes alone
+    stray = r"\\" if depth < 1 else r"\\(?!\\{0,6}\")"
+    between = [r"[^\[\]{}\"'\\]++", stray, *([] if depth == REPR else ["'"])]
     inside = [rf"[\[{{](?:{_told(depth, level - 1)})*+[\]}}]?"] if level else []
     return "|".join([*strings, *between, *inside])
 
@@ -86,7 +88,10 @@ def _value(bare: str) -> str:
     """What follows a key: an element's text, one in quotes, a list or an object that begins with one, or a ``bare``
     text."""
     quoted = [*map(_quoted, DEPTHS), r"'[^']++'", r"'(?:[^'\"\\]|\\[^\"\\])++"]
-    gathered = [*map(_gathered, (*DEPTHS, REPR)), rf"\[{SPACES}[0-9+][^\]]*+\]"]
+    # quotes of several depths at once, as Python writes a text that has both kinds: to the first bracket
+    mixed = "(?=" + SPACES + r"\\{0,3}[\"'])"
+    of_numbers, to_bracket = rf"\[{SPACES}[0-9+][^\]]*+\]", [rf"\[{mixed}[^\]]*+\]?", rf"\{{{mixed}[^}}]*+\}}?"]
+    gathered = [*map(_gathered, (*DEPTHS, REPR)), of_numbers, *to_bracket]
     element = r"(?<=[^=]>)(?:<!\[CDATA\[(?:[^\]]|\](?!\]>))*+(?:\]\]>)?|[^<]++)"
     in_quotes = f"{WRAPPED}(?:{'|'.join(quoted)})"
     return "(?:" + "|".join([element, in_quotes, *gathered, r"(?!\\++[\"'])" + bare]) + ")"
@@ -110,8 +115,10 @@ NO_NAME = (
     "|not|rejected|timed|unknown|is|was|has|had|cannot|could|and|or|at|by|due|during|from|in|on|to|when|while|with"
 )
 """What follows "user" and is not called so."""
-LABEL = r"A-Za-z0-9\u00C0-\u1FFF\u2C00-\uD7FF"
-"""What a part of a host's name is made of, in any script."""
+LETTERS = r"\u00C0-\u1FFF\u2C00-\uD7FF"
+"""Letters of other alphabets than ours."""
+LABEL = "A-Za-z0-9" + LETTERS
+"""What a part of a host's name is made of. Its last one is of one alphabet: a sentence may go on behind it."""
 NAME_END = "(?![A-Za-z0-9_]|[.@-][A-Za-z0-9])"
 
 
@@ -119,12 +126,11 @@ def _before_name(depth: int) -> str:
     """What stands before the name of somebody: an object's start, and what else is told of them before."""
     quote = _quote(depth)
     key = rf"{quote}name{quote}\s{{0,8}}:"
-    return rf"{PERSON}s?{quote}\s{{0,8}}:{SPACES}\[?{SPACES}\{{(?:(?!{key})(?:{_told(depth)})){{0,1024}}+{key}{SPACES}"
+    return rf"{PERSON}s?{quote}\s{{0,8}}:{SPACES}\[?{SPACES}\{{(?:(?!{key})(?:{_told(depth)})){{0,700}}+{key}{SPACES}"
 
 
-IN_ELEMENT = (
-    rf"<{PERSON}s?(?:\s[^<>]{{0,256}}+)?>(?:[^<]|<(?!name[\s>]|/?{PERSON})){{0,2048}}+<name(?:\s[^<>]{{0,256}}+)?>"
-)
+IN_ELEMENT = rf"<{PERSON}s?(?:\s[^<>]{{0,256}}+)?>(?:[^<]|<(?!name[\s>]|/?{PERSON}s?[\s>])){{0,2048}}+<name{ELEMENT}"
+"""The same in XML. A ``<name>`` that nothing closes is a placeholder, or a text about elements."""
 
 
 @dataclass(frozen=True)
@@ -300,10 +306,12 @@ PRIVATE = (
     ),
     Mask(
         "email",
-        r"(?:(?<![^\s\"'<>()\[\]{},;:=|])|(?<=[^/]/))[^\s\"'<>()\[\]{},;:=|@/][^\s\"<>()\[\]{},;:=|@/]{0,63}"
+        r"(?:(?<![^\s\"'<>()\[\]{},;:=|])|(?<=[^/]/))"
+        # in b'ada@example.org' the b is Python's
+        r"(?![bBuUrRfF]{1,2}')[^\s\"'<>()\[\]{},;:=|@/][^\s\"<>()\[\]{},;:=|@/]{0,63}"
         # "app@1.2.3" is a version, "cart@2x.png" a picture
         rf"(?:@|%40|\\u0040)[{LABEL}-]{{1,63}}(?:\.[{LABEL}-]{{1,63}}){{0,7}}"
-        rf"\.(?!(?i:png|jpe?g|gif|svg|webp)(?![{LABEL}-]))(?![0-9])[{LABEL}][{LABEL}-]{{1,62}}",
+        rf"\.(?!(?i:png|jpe?g|gif|svg|webp)(?![{LABEL}-]))(?:[A-Za-z][A-Za-z0-9-]{{1,62}}|[{LETTERS}]{{2,63}})",
         "<email>",
         "ada@example.org, users/ada@example.org, ada%40example.org; not redis://ada@example.org",
         True,
