@@ -83,6 +83,21 @@ def queue_created(*arguments, name="orders", vhost="broken"):
     return rabbit("queue.created", {"headers": head}, "event_exchange")
 
 
+def to(queue, ttl=None, limit=None, exchange=""):
+    """Arguments of a queue that sends its dead letters to another."""
+    told = (
+        f'{{<<"x-dead-letter-exchange">>,longstr,{f"""<<"{exchange}">>""" if exchange else "<<>>"}}}',
+        f'{{<<"x-dead-letter-routing-key">>,longstr,<<"{queue}">>}}',
+    )
+    ends = [f'{{<<"x-message-ttl">>,signedint,{ttl}}}'] if ttl else []
+    return *told, *ends, *([limited(limit)] if limit else [])
+
+
+def limited(limit):
+    """An argument of a queue: its delivery limit."""
+    return f'{{<<"x-delivery-limit">>,signedint,{limit}}}'
+
+
 def policy_set(**changes):
     head = {"name": "limit", "vhost": "broken", "pattern": "^o", "apply-to": "queues", "priority": 0}
     head["definition"] = {"delivery-limit": 2}

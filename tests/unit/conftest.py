@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.facts import each, until
 from deadletter.parsing import brokers
 from deadletter.parsing.envelope import with_captured_at
@@ -13,6 +14,7 @@ from deadletter.silver import state
 from deadletter.spark.frames import frame_of
 from deadletter.spark.session import tune
 from deadletter.spark.staging import held_if_few
+from tests.unit.stories import apart, by_story, deaths
 from tests.unit.timed import START, timed
 
 LATER = START + timedelta(days=30)
@@ -48,3 +50,25 @@ def silver(parsed):
         return each(until(*map(held_if_few, batch), START + timedelta(seconds=seconds)), held_if_few)
 
     return facts
+
+
+@pytest.fixture(scope="module")
+def facts(silver, request):
+    """The facts of a module's ``STORIES``."""
+    stories = request.module.STORIES
+    return silver(stories.system, apart(stories), stories.seconds)
+
+
+@pytest.fixture(scope="module")
+def dead(facts, request):
+    """What died in a module's ``STORIES``."""
+    return deaths(facts, request.module.STORIES.system)
+
+
+@pytest.fixture(scope="module")
+def died(facts, dead, request):
+    """The dead letters of a story, by its tenant."""
+    stories = request.module.STORIES
+    seen = {row["tenant"] for row in facts.state.select("tenant").distinct().collect()}
+    assert seen == {stories.tenant.format(name) for name in stories}, "events that are refused tell nothing"
+    return by_story(placed_deaths(dead, facts).collect()).__getitem__

@@ -17,6 +17,21 @@ TENANT = "broken"
 """Where the events of ``broken_events`` happened: a project, a vhost, a tenant."""
 
 
+class Stories(dict):
+    """One broker's stories, ``{name: events}``, judged ``seconds`` after their start; ``tenant`` is what the broker's
+    tenant is called by a story's name."""
+
+    def __init__(self, system, told=(), tenant="{}", seconds=3600):
+        super().__init__(told)
+        self.system, self.tenant, self.seconds = system, tenant, seconds
+
+    def add(self, *events):
+        """Have a story judged; returns its tenant."""
+        name = f"story{len(self)}"
+        self[name] = events
+        return self.tenant.format(name)
+
+
 def apart(stories):
     """The events of all stories, each story in a tenant that is called like it."""
     return [

@@ -26,9 +26,10 @@ from tests.pipelines.broken_events import (
     pulsar,
     queue_created,
     rabbit,
+    to,
     zaqar,
 )
-from tests.unit.stories import apart, by_story, deaths, fates, lives
+from tests.unit.stories import Stories, by_story, deaths, fates, lives
 from tests.unit.timed import START, at
 
 
@@ -253,18 +254,17 @@ LIVES = dict.fromkeys(("acked", "open", "dead"), SHOWN_COUNTS[:3]) | {
 """What the deliveries of each message showed."""
 
 
-def sends(target, ttl=None):
-    """Arguments of a queue that sends its dead letters to another."""
+def sends(target):
+    """The same as :func:`to`, with the other way to write an empty text."""
     given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
-    ends = [f'{{<<"x-message-ttl">>,signedint,{ttl}}}'] if ttl else []
-    return [*(f'{{<<"{name}">>,longstr,<<"{value}">>}}' for name, value in given.items()), *ends]
+    return [f'{{<<"{name}">>,longstr,<<"{value}">>}}' for name, value in given.items()]
 
 
 def of_message(operation, told):
     return rabbit(f"{operation}.orders", {"headers": {"vhost": "broken"} | told}, "consumer")
 
 
-STORIES = DECLARED | {
+TOLD = {
     "counted": [
         queue_created(),
         *(firehose("deliver.orders", {"message_id": name}, shown) for name, many in LIVES.items() for shown in many),
@@ -272,7 +272,7 @@ STORIES = DECLARED | {
         of_message("ack", {"properties": {"message_id": "acked"}}),
     ],
     "waiting": [
-        *(queue_created(*sends("retry"), name="orders"), queue_created(*sends("orders", 60000), name="retry")),
+        *(queue_created(*to("retry"), name="orders"), queue_created(*to("orders", 60000), name="retry")),
         *(firehose("deliver.orders", headers={"x-delivery-count": count}) for count in (0, 1)),
         of_message("reject", {"properties": {"message_id": "r1"}, "error": "x"}),
     ],
@@ -289,17 +289,8 @@ STORIES = DECLARED | {
         for queue, target in {"orders": "retry", "retry": "orders", "mail": "parked"}.items()
     ],
 }
+STORIES = Stories("rabbitmq", DECLARED | TOLD)
 """Each in a vhost of its own; all are judged at once. None has the broker's own flag, which holds for all vhosts."""
-
-
-@pytest.fixture(scope="module")
-def facts(silver):
-    return silver("rabbitmq", apart(STORIES))
-
-
-@pytest.fixture(scope="module")
-def dead(facts):
-    return deaths(facts, "rabbitmq")
 
 
 @pytest.fixture(scope="module")

@@ -6,40 +6,15 @@ Each story has a tenant of its own; all are judged at once, an hour after their 
 import pytest
 
 from deadletter.gold.at_risk import receivable, waiting
-from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
 from deadletter.gold.survival import delivery_survival
 from tests.pipelines.broken_events import DEAD_TOPIC, TOPIC, origin, pulsar
-from tests.unit.stories import apart, by_story, deaths, fates, lives
+from tests.unit.stories import Stories, by_story, fates, lives
 from tests.unit.timed import START, at
 
-STORIES = {}
-
-
-def story(*events):
-    """Have a story judged; returns its tenant."""
-    name = f"story{len(STORIES)}"
-    STORIES[name] = events
-    return f"{name}/default"
-
-
-@pytest.fixture(scope="module")
-def facts(silver):
-    return silver("pulsar", apart(STORIES))
-
-
-@pytest.fixture(scope="module")
-def dead(facts):
-    return deaths(facts, "pulsar")
-
-
-@pytest.fixture(scope="module")
-def died(facts, dead):
-    """The dead letters of a story."""
-    seen = {row["tenant"] for row in facts.state.select("tenant").distinct().collect()}
-    assert seen == {f"{name}/default" for name in STORIES}, "events that are refused tell nothing"
-    return by_story(placed_deaths(dead, facts).collect()).__getitem__
+STORIES = Stories("pulsar", tenant="{}/default")
+story = STORIES.add
 
 
 @pytest.fixture(scope="module")

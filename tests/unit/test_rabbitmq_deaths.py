@@ -9,62 +9,22 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter.gold.at_risk import receivable, waiting
-from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.status import message_status
 from deadletter.gold.survival import outcomes
-from tests.pipelines.broken_events import firehose, policy_set, queue_created, rabbit
-from tests.unit.stories import TENANT, apart, by_story, deaths
+from tests.pipelines.broken_events import firehose, limited, policy_set, queue_created, rabbit, to
+from tests.unit.stories import TENANT, Stories, by_story
 from tests.unit.timed import START, at
 
-JUDGED, LATER = 7200, 9000
-STORIES = {}
-
-
-def story(*events):
-    """Have a story judged; returns its name."""
-    name = f"story{len(STORIES)}"
-    STORIES[name] = events
-    return name
-
-
-@pytest.fixture(scope="module")
-def facts(silver):
-    return silver("rabbitmq", apart(STORIES), JUDGED)
-
-
-@pytest.fixture(scope="module")
-def dead(facts):
-    return deaths(facts, "rabbitmq")
-
-
-@pytest.fixture(scope="module")
-def died(facts, dead):
-    """The dead letters of a story."""
-    seen = {row["tenant"] for row in facts.state.select("tenant").distinct().collect()}
-    assert seen == STORIES.keys(), "events that are refused tell nothing"
-    return by_story(placed_deaths(dead, facts).collect()).__getitem__
+LATER = 9000
+STORIES = Stories("rabbitmq", seconds=7200)
+story = STORIES.add
 
 
 @pytest.fixture(scope="module")
 def at_risk(facts, dead):
     """The messages of a story that somebody can receive."""
     return by_story(receivable(waiting(facts, dead), facts, dead).collect()).__getitem__
-
-
-def to(queue, ttl=None, limit=None, exchange=""):
-    """Arguments of a queue that sends its dead letters to another."""
-    told = (
-        f'{{<<"x-dead-letter-exchange">>,longstr,{f"""<<"{exchange}">>""" if exchange else "<<>>"}}}',
-        f'{{<<"x-dead-letter-routing-key">>,longstr,<<"{queue}">>}}',
-    )
-    ends = [f'{{<<"x-message-ttl">>,signedint,{ttl}}}'] if ttl else []
-    return *told, *ends, *([limited(limit)] if limit else [])
-
-
-def limited(limit):
-    """An argument of a queue: its delivery limit."""
-    return f'{{<<"x-delivery-limit">>,signedint,{limit}}}'
 
 
 def entry(queue, seconds, reason="rejected", count=1):

@@ -18,7 +18,7 @@ from deadletter.rules.zaqar_store import MONGODB
 from tests.pipelines import truth
 from tests.pipelines.broken_events import claim, declare, post, zaqar
 from tests.pipelines.conftest import BUNDLED, lines_of
-from tests.unit.stories import apart, by_story, deaths
+from tests.unit.stories import Stories, by_story, deaths
 from tests.unit.timed import START, at, grant
 
 JUDGED = 9000
@@ -67,7 +67,7 @@ DIFFERENCES = {
 DEAD_AT_7 = [at(1, LIMITED), at(2, post(1)), grant(5, "k1"), at(6, RELEASED), at(7, NONE_GIVEN)]
 DELETED = zaqar("DELETE", "/v2/queues/d/messages/z1", 204, None)
 DELAYED = declare({"_max_claim_count": 2, "_dead_letter_queue": "d", "_default_message_delay": 600})
-STORIES = {
+TOLD = {
     "purged": just_now(post(1), PURGE),
     "granted": just_now(post(1), PURGE, grant(JUDGED - 8, "k1")),
     "expired": [post(1, {"ttl": 60})],
@@ -85,16 +85,7 @@ STORIES = {
     "gone again": [LIMITED, at(1, POSTED_TO_D), at(2, with_target(None)), at(3, TARGET_DELETED)],
     "undone": [at(1, LIMITED), at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))],
 } | {f"project{number}": events for number, events in enumerate(DIFFERENCES.values())}
-
-
-@pytest.fixture(scope="module")
-def facts(silver):
-    return silver("zaqar", apart(STORIES), JUDGED)
-
-
-@pytest.fixture(scope="module")
-def dead(facts):
-    return deaths(facts, "zaqar")
+STORIES = Stories("zaqar", TOLD, seconds=JUDGED)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from deadletter import tables
 from deadletter.errors import DeadletterError
@@ -49,17 +50,21 @@ def _take_in(lake: Lake, source: Source, size: int, tell: Tell) -> list[str]:
             warnings.append(f"{source}: nothing to take in")
     else:
         try:
-            _stream(lake, source)
-        except (DeadletterError, PySparkException) as error:
-            try:
-                look_again = source.rescue(error, checkpoint, taken())
-                _stream(lake, source, lenient=True)
-                look_again()
-            except (DeadletterError, PySparkException):
-                for warning in warnings:
-                    tell(f"warning: {warning}")
-                raise
+            _stream_or_rescue(lake, source, checkpoint, taken)
+        except (DeadletterError, PySparkException):
+            for warning in warnings:
+                tell(f"warning: {warning}")
+            raise
     return warnings + source.unread(checkpoint, taken)
+
+
+def _stream_or_rescue(lake: Lake, source: Source, checkpoint: Path, taken: Callable[[], DataFrame]) -> None:
+    try:
+        _stream(lake, source)
+    except (DeadletterError, PySparkException) as error:
+        look_again = source.rescue(error, checkpoint, taken())
+        _stream(lake, source, lenient=True)
+        look_again()
 
 
 def _stream(lake: Lake, source: Source, lenient: bool = False) -> None:
