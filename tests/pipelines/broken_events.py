@@ -338,6 +338,10 @@ RABBITMQ = {
     "policy without a definition": (text(policy_set(definition=None)), "quarantine bad_definition"),
     "policy whose definition is text": (text(policy_set(definition="limit")), "quarantine bad_definition"),
     "policy with a priority of words": (text(policy_set(priority="high")), "quarantine bad_priority"),
+    "policy with a limit of words": (text(policy_set(definition={"delivery-limit": "three"})), "quarantine bad_limit"),
+    "queue with a limit of words": (text(queue_created(limited('<<"three">>'))), "quarantine bad_limit"),
+    "policy with half a TTL": (text(policy_set(definition={"message-ttl": 0.5})), "quarantine bad_ttl"),
+    "queue with a TTL below 0": (text(queue_created(*to("dlq", ttl=-1))), "quarantine bad_ttl"),
     "policy without a name": (text(policy_set(name="")), "quarantine no_policy_name"),
     "policy without a pattern": (text(policy_set(pattern=None)), "quarantine bad_pattern"),
     "policy pattern that only Perl reads": (

@@ -55,7 +55,7 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (13, "5b512897c4f01c31")),
+        (PARSES, parsing.PARSER_VERSION, (14, "4fc7bd38f8325c85")),
         (JUDGES, deadletter.RULES_VERSION, ("20", "0deed96d79238bec")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],

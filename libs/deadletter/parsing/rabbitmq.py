@@ -60,6 +60,8 @@ PROPERTIES = (
 """What AMQP 0-9-1 names a message's properties. By other names, as some clients have them, nothing tells which message
 it is."""
 OF_QUEUE = ("declare", "delete_queue", *COUNTER_KINDS)
+WITH_PATTERN = ("policy", "operator_policy")
+"""The kinds of events whose pattern Spark has to be able to read."""
 POLICY_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared")
 
 BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|CC|BCC"
@@ -72,10 +74,60 @@ def _terms_or_object(told: str) -> str:
     return f"startswith({told}, '{{') OR coalesce(forall({terms}, a -> a RLIKE r'^[{{]<<.*>>,.*[}}]$'), false)"
 
 
+def argument(name: str) -> str:
+    """SQL for one argument that a queue was declared with."""
+    return _told(name, "head.arguments")
+
+
+def setting(name: str) -> str:
+    """SQL for one setting of a policy's ``definition``."""
+    return _told(name, "head.definition")
+
+
+def settings() -> str:
+    """SQL for the names of all that a policy's ``definition`` sets, each of which a queue has to know."""
+    term = r"regexp_extract(a, '^\\{<<\"([^\"]*)\">>,', 1)"
+    return (
+        "CASE WHEN startswith(head.definition, '{') THEN json_object_keys(head.definition)"
+        f" ELSE transform(from_json(head.definition, 'array<string>'), a -> {term}) END"
+    )
+
+
+def _told(name: str, told: str) -> str:
+    r"""SQL for the value of a name, as text: of a table of names and values, as the management API writes it, or of a
+    list of Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``, as the broker's events have it.
+
+    A term's text is ``<<"orders">>``, or its bytes where one of them is no printable character of Latin-1: the name
+    ``Ö`` is ``<<195,150>>``. An empty text counts as given, as the default exchange's name: it is ``<<>>``.
+    """
+    pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(.*)\\}}$'
+    given = f"filter(from_json({told}, 'array<string>'), a -> a RLIKE '{pattern}')"
+    terms = f"transform({given}, a -> regexp_extract(a, '{pattern}', 1))"
+    return (
+        f"CASE WHEN startswith({told}, '{{') THEN from_json({told}, 'map<string,string>')['{name}']"
+        f" ELSE get(transform({terms}, term -> {_VALUE}), 0) END"
+    )
+
+
+_BYTES = "transform(regexp_extract_all(term, '[0-9]+', 0), byte -> lpad(hex(try_cast(byte AS int)), 2, '0'))"
+_VALUE = (
+    rf"""CASE WHEN term RLIKE '^<<".*">>$' THEN regexp_replace(substr(term, 4, length(term) - 6), r'\\(["\\])', '$1')"""
+    f" WHEN term RLIKE '^<<[0-9,]*>>$' THEN try_validate_utf8(CAST(unhex(array_join({_BYTES}, '')) AS string))"
+    " ELSE term END"
+)
+
+
+def _given_and_not(name: str, test: str) -> str:
+    """SQL for whether a queue's argument or a policy's setting is given, and not a whole number of which ``test``."""
+    of_queue, of_policy = (
+        f"{told} IS NOT NULL AND NOT coalesce(try_cast({told} AS bigint) {test}, false)"
+        for told in (argument(f"x-{name}"), setting(name))
+    )
+    return f"(kind = 'declare' AND {of_queue}) OR (kind IN {sql_list(WITH_PATTERN)} AND {of_policy})"
+
+
 # RabbitMQ's are Perl's: a named group (?P<name>...) or a brace that repeats nothing is no pattern here
 FOREIGN = "foreign_pattern: the policy's pattern is no regular expression of Java's"
-WITH_PATTERN = ("policy", "operator_policy")
-"""The kinds of events whose pattern Spark has to be able to read."""
 APPLIES_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "qos0_queues", "exchanges")
 """What a policy can be for; the last queues are those of MQTT."""
 
@@ -114,6 +166,12 @@ RULES = ENVELOPE_RULES | {
     "bad_apply_to: the policy's apply-to is none of " + ", ".join(APPLIES_TO): (
         f"kind IN {sql_list(WITH_PATTERN)} AND head.`apply-to` IS NOT NULL"
         f" AND head.`apply-to` NOT IN {sql_list(APPLIES_TO)}"
+    ),
+    "bad_limit: the queue's or policy's delivery limit is not a whole number": (
+        _given_and_not("delivery-limit", "IS NOT NULL")
+    ),
+    "bad_ttl: the queue's or policy's message TTL is not a whole number of milliseconds from 0": (
+        _given_and_not("message-ttl", ">= 0")
     ),
     "bad_pattern: the policy's pattern is missing": (
         f"kind IN {sql_list(WITH_PATTERN)} AND head IS NOT NULL AND head.pattern IS NULL"
@@ -303,49 +361,6 @@ def judge_patterns(parsed: DataFrame) -> DataFrame:
     return parsed.withColumn(
         "reasons", F.when(bad, F.array_append("reasons", F.lit(FOREIGN))).otherwise(F.col("reasons"))
     )
-
-
-def argument(name: str) -> str:
-    """SQL for one argument that a queue was declared with."""
-    return _told(name, "head.arguments")
-
-
-def setting(name: str) -> str:
-    """SQL for one setting of a policy's ``definition``."""
-    return _told(name, "head.definition")
-
-
-def settings() -> str:
-    """SQL for the names of all that a policy's ``definition`` sets, each of which a queue has to know."""
-    term = r"regexp_extract(a, '^\\{<<\"([^\"]*)\">>,', 1)"
-    return (
-        "CASE WHEN startswith(head.definition, '{') THEN json_object_keys(head.definition)"
-        f" ELSE transform(from_json(head.definition, 'array<string>'), a -> {term}) END"
-    )
-
-
-def _told(name: str, told: str) -> str:
-    r"""SQL for the value of a name, as text: of a table of names and values, as the management API writes it, or of a
-    list of Erlang terms such as ``{<<"x-delivery-limit">>,signedint,3}``, as the broker's events have it.
-
-    A term's text is ``<<"orders">>``, or its bytes where one of them is no printable character of Latin-1: the name
-    ``Ö`` is ``<<195,150>>``. An empty text counts as given, as the default exchange's name: it is ``<<>>``.
-    """
-    pattern = rf'^\\{{<<"{name}">>,(?:[a-z]+,)?(.*)\\}}$'
-    given = f"filter(from_json({told}, 'array<string>'), a -> a RLIKE '{pattern}')"
-    terms = f"transform({given}, a -> regexp_extract(a, '{pattern}', 1))"
-    return (
-        f"CASE WHEN startswith({told}, '{{') THEN from_json({told}, 'map<string,string>')['{name}']"
-        f" ELSE get(transform({terms}, term -> {_VALUE}), 0) END"
-    )
-
-
-_BYTES = "transform(regexp_extract_all(term, '[0-9]+', 0), byte -> lpad(hex(try_cast(byte AS int)), 2, '0'))"
-_VALUE = (
-    rf"""CASE WHEN term RLIKE '^<<".*">>$' THEN regexp_replace(substr(term, 4, length(term) - 6), r'\\(["\\])', '$1')"""
-    f" WHEN term RLIKE '^<<[0-9,]*>>$' THEN try_validate_utf8(CAST(unhex(array_join({_BYTES}, '')) AS string))"
-    " ELSE term END"
-)
 
 
 # null where the arguments leave a classic queue's mode to the policies
