@@ -36,10 +36,10 @@ $(VENV)/.ready: $(VENV)/.installed
 demo: setup ## Run the main job on the bundled captures and write the report
 	$(BIN)/deadletter demo
 
-# side by side: one session seldom has work for two cores
+# side by side: one session seldom has work for two cores; Connect's ends before the second compiler has paid for itself
 test: $(VENV)/.installed ## Run the tests, on a classic session and over Spark Connect
-	@mkdir -p build; DEADLETTER_CAPTURES="orders-a" $(OVER_CONNECT) $(wordlist 1,2,$(ON_CONNECT)) \
-		-k "not in_flight and not orders-b" > build/connect.log 2>&1 & connect=$$!; \
+	@mkdir -p build; DEADLETTER_CAPTURES="orders-a" DEADLETTER_JAVA_OPTIONS="-XX:TieredStopAtLevel=1" $(OVER_CONNECT) \
+		$(wordlist 1,2,$(ON_CONNECT)) -k "not in_flight and not orders-b" > build/connect.log 2>&1 & connect=$$!; \
 	$(BIN)/pytest libs $(PARTS) > build/parts.log 2>&1 & parts=$$!; \
 	trap "kill $$connect $$parts" INT TERM; \
 	$(BIN)/pytest tests $(addprefix --ignore=,$(PARTS)); whole=$$?; \
