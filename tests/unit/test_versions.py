@@ -55,7 +55,7 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (14, "4fc7bd38f8325c85")),
+        (PARSES, parsing.PARSER_VERSION, (14, "cc9d2f04c7e9d3d8")),
         (JUDGES, deadletter.RULES_VERSION, ("20", "0deed96d79238bec")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],

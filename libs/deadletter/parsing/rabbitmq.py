@@ -372,6 +372,11 @@ _QUEUE_TYPE = (
 )
 
 
+def _limit(deliveries: str) -> str:
+    # below 0 is RabbitMQ's way to say: no limit
+    return f"CASE WHEN NOT startswith({deliveries}, '-') THEN try_cast({deliveries} AS bigint) END"
+
+
 def _ttl(milliseconds: str) -> str:
     # what is derived asks whether a TTL can have been over: less is safe, more is not
     return seconds(f"try_cast({milliseconds} AS bigint) DIV 1000")
@@ -385,7 +390,7 @@ def _sends(exchange: str, target: str) -> str:
 
 def _vhost_policies(parsed: DataFrame) -> DataFrame:
     """What holds for more than one queue: policies by pattern, and the feature flag of the whole broker."""
-    limit, target, exchange = map(setting, ("delivery-limit", "dead-letter-routing-key", "dead-letter-exchange"))
+    target, exchange = map(setting, ("dead-letter-routing-key", "dead-letter-exchange"))
     return rows_of(
         parsed,
         tables.QUEUE_POLICIES,
@@ -398,7 +403,7 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
             "valid_from": "time",
             "event_id": "event_id",
             "kind": "kind",
-            "max_deliveries": f"CASE WHEN NOT startswith({limit}, '-') THEN try_cast({limit} AS bigint) END",
+            "max_deliveries": _limit(setting("delivery-limit")),
             "dead_letter_queue": f"CASE WHEN {exchange} IS NOT NULL THEN nullif({target}, '') END",
             "default_ttl": _ttl(setting("message-ttl")),
             "default_delay": "0L",
@@ -415,7 +420,6 @@ def _vhost_policies(parsed: DataFrame) -> DataFrame:
 def facts(parsed: DataFrame) -> Facts:
     """The facts of parsed events."""
     common = {"system": "system", "tenant": "tenant", "queue": "head.name", "subscription": "''"}
-    limit, ttl = argument("x-delivery-limit"), argument("x-message-ttl")
     target, exchange = argument("x-dead-letter-routing-key"), argument("x-dead-letter-exchange")
     policies = rows_of(
         parsed,
@@ -426,11 +430,9 @@ def facts(parsed: DataFrame) -> Facts:
             "valid_from": "time",
             "event_id": "event_id",
             "kind": "CASE kind WHEN 'declare' THEN 'declared' WHEN 'delete_queue' THEN 'deleted' ELSE kind END",
-            # below 0 is RabbitMQ's way to say: no limit
-            "max_deliveries": f"CASE WHEN kind = 'declare' AND NOT startswith({limit}, '-') "
-            f"THEN try_cast({limit} AS bigint) END",
+            "max_deliveries": f"CASE WHEN kind = 'declare' THEN {_limit(argument('x-delivery-limit'))} END",
             "dead_letter_queue": f"CASE WHEN kind = 'declare' AND {exchange} IS NOT NULL THEN nullif({target}, '') END",
-            "default_ttl": f"CASE WHEN kind = 'declare' THEN {_ttl(ttl)} END",
+            "default_ttl": f"CASE WHEN kind = 'declare' THEN {_ttl(argument('x-message-ttl'))} END",
             "default_delay": "0L",
             "attributes": (
                 f"to_json(named_struct('type', head.type, 'arguments', head.arguments, 'queue_type', {_QUEUE_TYPE}, "
