@@ -6,7 +6,7 @@ import random
 from tests.models.clock import SECOND, START
 from tests.models.rabbitmq import Queue
 from tests.models.zaqar import Store
-from tests.pipelines.broken_events import firehose, queue_created
+from tests.pipelines.broken_events import firehose, policy_set, queue_created, to
 from tests.pipelines.conftest import write as write_lines
 from tests.properties.test_histories import generate
 from tests.unit.stories import apart
@@ -101,11 +101,7 @@ def published(now):
 def parked():
     """A vhost where a message was tried again, and then put aside by its consumer with its headers, in a queue that
     nothing names. And what comes to its retry queue later."""
-    began = int(TOLD_FROM.timestamp())
-    deaths = [
-        {"queue": queue, "reason": reason, "count": 1, "time": began + second}
-        for queue, reason, second in (("retry", "expired", 6), ("orders", "rejected", 2))
-    ]
+    deaths = [x_death("retry", "expired", 6), x_death("orders", "rejected", 2)]
     tried = [
         at(0, queue_created('{<<"x-dead-letter-exchange">>,longstr,<<"dlx">>}')),
         at(1, firehose("publish.", routed_queues=["orders"])),
@@ -115,8 +111,36 @@ def parked():
         at(9, firehose("deliver.parking", headers={"x-death": deaths})),
     ]
     later = at(20, firehose("publish.", {"message_id": "another"}, routed_queues=["retry"]))
-    lines = [json.dumps(event) for event in apart({"parked": [*tried, later]})]
-    return lines[:-1], lines[-1:]
+    return in_vhost("parked", *tried), in_vhost("parked", later)
+
+
+def not_delayed():
+    """A vhost where a message went from one queue to another that a policy seems to send on: it was delayed. And what
+    comes late of that queue, which was another then than the policy is for: it died."""
+    by_policy = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead", "max-in-memory-length": 9}
+    delayed = [
+        at(0, queue_created()),
+        at(0, queue_created(*to("orders", ttl=5000), name="delay")),
+        at(1, firehose("publish.", routed_queues=["delay"])),
+        at(2, firehose("publish.", {"message_id": "another"}, routed_queues=["orders"])),
+        at(7, firehose("deliver.orders", headers={"x-death": [x_death("delay", "expired", 6)]})),
+        at(20, policy_set(definition=by_policy)),
+    ]
+    late = at(15, queue_created() | {"routing_key": "queue.deleted"})
+    return in_vhost("not-delayed", *delayed), in_vhost("not-delayed", late)
+
+
+def x_death(queue, reason, second):
+    return {"queue": queue, "reason": reason, "count": 1, "time": int(TOLD_FROM.timestamp()) + second}
+
+
+def in_vhost(name, *events):
+    """Lines of events, in a vhost called so."""
+    return [json.dumps(event) for event in apart({name: events})]
+
+
+IN_TWO_PARTS = (parked, not_delayed)
+"""What went on in a vhost of its own: what comes first, and what comes later."""
 
 
 def generated():
@@ -128,10 +152,11 @@ def generated():
 
 def everything(generated_lines):
     """All lines in order: the generated ones, the late cases, the steady projects, what is published twice, and what
-    was put aside."""
+    went on in queues of RabbitMQ's."""
     late = [line for early, withheld, _ in late_cases().values() for line in early + withheld]
     late += [line for number in STEADY for part in steady(number) for line in part]
-    again = published(START - DAYS) + published(START) + [line for part in parked() for line in part]
+    again = published(START - DAYS) + published(START)
+    again += [line for told in IN_TWO_PARTS for part in told() for line in part]
     more = {"zaqar": generated_lines["zaqar"] + late, "rabbitmq": generated_lines["rabbitmq"] + again}
     return generated_lines | more
 

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+from itertools import chain
 
 import pytest
 from pyspark.sql import functions as F
@@ -18,12 +19,12 @@ from tests.pipelines.conftest import quiet
 from tests.properties.arriving import (
     DAMAGED,
     DAYS,
+    IN_TWO_PARTS,
     NAME,
     STEADY,
     everything,
     generated,
     late_cases,
-    parked,
     published,
     steady,
     write,
@@ -53,8 +54,8 @@ def disturbed_lake(spark, tmp_path_factory):
     for early, withheld, _ in late_cases().values():
         batches[0]["zaqar"] += early
         batches[1]["zaqar"] += withheld
-    for batch, now, more in zip(batches, (START - DAYS, START), parked(), strict=True):
-        batch["rabbitmq"] += published(now) + more
+    for batch, now, *more in zip(batches, (START - DAYS, START), *(told() for told in IN_TWO_PARTS), strict=True):
+        batch["rabbitmq"] += chain(published(now), *more)
     landing, lake = tmp_path_factory.mktemp("landing"), Lake(spark, str(tmp_path_factory.mktemp("lake")))
     found, told = [], []
     for number, batch in enumerate(batches):

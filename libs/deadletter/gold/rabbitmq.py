@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
-from deadletter.rules.policy import emptied_after, policy_at
+from deadletter.rules.policy import emptied_after, histories, policy_at
 from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.rabbitmq_counter import count_at, counter_steps
 from deadletter.rules.rabbitmq_deaths import (
@@ -19,7 +19,7 @@ from deadletter.rules.rabbitmq_deaths import (
     until_published_again,
 )
 from deadletter.spark.staging import Stage, as_it_is
-from deadletter.tables import QUEUE, QUEUE_KEY
+from deadletter.tables import EVERY, QUEUE, QUEUE_KEY
 
 _MAY_PASS = "evidence = 'observed' AND reason = 'expired'"
 """Of the deaths those that can have been the end of a delay."""
@@ -164,15 +164,34 @@ def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
 def work_queues(facts: SilverFacts) -> DataFrame:
     """``system, tenant, queue`` of the queues to which messages were posted and that send dead letters on: a dead
     letter queue has hardly both."""
+    posted = facts.state.where("system = 'rabbitmq' AND posted IS NOT NULL").select(*QUEUE).distinct()
+    return posted.join(_leading_on(facts.policies), list(QUEUE), "left_semi")
+
+
+def _leading_on(policies: DataFrame) -> DataFrame:
+    """``system, tenant, queue`` of the queues that ever sent dead letters on."""
     exchange, key = SENDS
 
     def leads_on(policy: Column) -> Column:
         """What is bound to an exchange need not be known; the default one needs a queue's name."""
         return F.coalesce((policy[exchange] != "") | (policy[exchange].isNotNull() & (policy[key] != "")), F.lit(False))
 
-    named = facts.policies.where(F.exists("policies", leads_on)).select(*QUEUE)
-    posted = facts.state.where("system = 'rabbitmq' AND posted IS NOT NULL").select(*QUEUE).distinct()
-    return posted.join(named, list(QUEUE), "left_semi")
+    return policies.where(F.exists("policies", leads_on)).select(*QUEUE)
+
+
+def may_have_led_on(policies: DataFrame) -> DataFrame:
+    """``system, tenant, queue`` of the queues in RabbitMQ's rows of ``silver.queue_policies`` that send nothing on, but
+    may have seemed to before all of these rows were known: by a policy for their name, which what was told of the queue
+    itself keeps from it."""
+    exchange, key = (F.get_json_object("attributes", f"$.{name}") for name in SENDS)
+    named = policies.where("kind = 'policy'").where(F.coalesce(exchange, key).isNotNull())
+    patterns = named.select("tenant", F.get_json_object("attributes", "$.pattern").alias("pattern"))
+    # of one row alone none is missing: a queue of which nothing was told has no policy
+    told = policies.where(F.col("queue") != EVERY).groupBy(*QUEUE).count().where("count > 1")
+    matched = told.join(patterns, "tenant").where(F.regexp_like("queue", "pattern")).select(*QUEUE).distinct()
+    if matched.isEmpty():
+        return matched  # which is nearly always so, and to say what held when is dear
+    return matched.join(_leading_on(histories(policies)), list(QUEUE), "left_anti")
 
 
 def _told_dead(facts: SilverFacts) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 from deadletter import RULES_VERSION, __version__, tables
 from deadletter.gates.suites import load_all
 from deadletter.gold.healthy import sample_of
+from deadletter.gold.rabbitmq import may_have_led_on
 from deadletter.gold.removal import removals
 from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.lake import Lake, Progress, digest
@@ -32,8 +34,9 @@ _OF_LETTER = (*tables.MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id"
 @dataclass(frozen=True)
 class Signs:
     """What tells what is due at ``as_of``: how many ``decisions`` there are and how many ``queues`` were known by then;
-    whether any fact is ``later``; which queues ``changed`` since gold was derived ``before``, which ``turned`` by the
-    time that passed, and the ``links`` of all. The last three are empty where gold is derived for the first time."""
+    whether any fact is ``later``; which queues ``changed`` since gold was derived ``before``, those of them of which
+    something ``late`` was told, from before its time; which ``turned`` by the time that passed, and the ``links`` of
+    all. The last four are empty where gold is derived for the first time."""
 
     before: Progress | None
     as_of: datetime
@@ -41,6 +44,7 @@ class Signs:
     queues: int
     later: bool
     changed: Sequence[Queue]
+    late: Sequence[Queue]
     turned: Sequence[Queue]
     links: Sequence[Link]
 
@@ -53,25 +57,28 @@ def signs(lake: Lake, before: Progress | None, as_of: datetime) -> Signs:
     if before is not None:
         turned = lake.read(tables.QUEUE_OUTLOOK).where(F.col("next_change") <= F.lit(as_of))
         reads += [partial(_queues, turned), partial(dead_letter_links, lake)]
-    decisions, (queues, later, changed), *more = together(reads)
+    decisions, (queues, later, changed, late), *more = together(reads)
     turned, links = more or ([], [])
-    return Signs(before, as_of, decisions, queues, later, changed, turned, links)
+    return Signs(before, as_of, decisions, queues, later, changed, late, turned, links)
 
 
-def _changes(lake: Lake, before: Progress | None, as_of: datetime) -> tuple[int, bool, list[Queue]]:
+def _changes(lake: Lake, before: Progress | None, as_of: datetime) -> tuple[int, bool, list[Queue], list[Queue]]:
     """What ``control.queue_changes`` says, see :class:`Signs`."""
-    told = {"known": F.col("earliest") <= F.lit(as_of), "later": F.col("latest") > F.lit(as_of), "new": F.lit(False)}
+    told = {"known": F.col("earliest") <= F.lit(as_of), "later": F.col("latest") > F.lit(as_of)}
+    told |= {"new": F.lit(False), "late": F.lit(False)}
     if before is not None:
-        told["new"] = (F.col("source_version") > before.source_version) | (F.col("latest") > F.lit(before.as_of))
+        came = F.col("source_version") > before.source_version
+        told["new"] = came | (F.col("latest") > F.lit(before.as_of))
+        told["late"] = came & (F.col("earliest") <= F.lit(before.as_of))
     each = (
         lake.read(tables.QUEUE_CHANGES).groupBy(*QUEUE).agg(*[F.bool_or(it).alias(name) for name, it in told.items()])
     )
     row = each.agg(
         F.count_if("known").alias("queues"),
         F.coalesce(F.bool_or("later"), F.lit(False)).alias("later"),
-        F.collect_list(F.when(F.col("new"), F.struct(*QUEUE))).alias("changed"),
+        *[F.collect_list(F.when(F.col(sign), F.struct(*QUEUE))).alias(sign) for sign in ("new", "late")],
     ).first()
-    return row["queues"], row["later"], [tuple(queue) for queue in row["changed"]]
+    return row["queues"], row["later"], *([tuple(queue) for queue in row[sign]] for sign in ("new", "late"))
 
 
 def sources_of(seen: Signs, silver: Progress, habits: Habits, masks: Sequence[Mask]) -> dict[str, int]:
@@ -93,7 +100,8 @@ def sources_of(seen: Signs, silver: Progress, habits: Habits, masks: Sequence[Ma
 
 def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], seen: Signs) -> Scope:
     """The queues that new facts are about, or older ones that did not count before; those where a delay, a claim or a
-    TTL ended since, or whose dead letters were acknowledged or only delayed; and what depends on any of these.
+    TTL ended since, whose dead letters were acknowledged or only delayed, or where what seemed delayed died; and what
+    depends on any of these.
 
     Every queue where gold goes back in time, or where something changed that concerns all; none where no fact is new
     and nothing ended. Time that passed can still say something of the tables that are derived as a whole.
@@ -104,10 +112,12 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
         return EVERYTHING
     if not seen.changed and as_of == before.as_of:
         return NOTHING
-    read = _dead_letter_queues(seen.changed, links)
-    if read:
-        removed, delayed = together([partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)])
-        turned += removed + delayed
+    asked = []
+    if read := _dead_letter_queues(seen.changed, links):
+        asked += [partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)]
+    if late := [queue for queue in seen.late if queue[0] == "rabbitmq" and queue[2] != EVERY]:
+        asked += [partial(_not_delayed, lake, late, as_of)]
+    turned += chain.from_iterable(together(asked))
     return affected(seen.changed, links, turned)
 
 
@@ -132,6 +142,18 @@ def _delayed(lake: Lake, read: frozenset[Queue], links: Sequence[Link]) -> list[
         its_key = posted.select("tenant", F.col("queue").alias("dead_letter_queue"), "message_id")
         found += _queues(expired.where(Scope(others).receives).join(its_key, its_key.columns, "left_semi"))
     return found
+
+
+def _not_delayed(lake: Lake, late: Sequence[Queue], as_of: datetime) -> list[Queue]:
+    """The queues of what expired and went to a RabbitMQ queue that was taken for a work queue until something ``late``
+    was told of it: it died. Gold has none of it yet, so the links may not have its way."""
+    policies = lake.read(tables.QUEUE_POLICIES).where("system = 'rabbitmq'").where(F.col("valid_from") <= F.lit(as_of))
+    found = _queues(may_have_led_on(policies.where(f"{of_queues(late)} OR queue = '{EVERY}'")))
+    if not found:
+        return []
+    vhosts = of_queues((*queue[:2], EVERY) for queue in found)
+    deaths = lake.read(tables.MESSAGE_STATE).where(vhosts).select(*QUEUE, F.inline("deaths"))
+    return _queues(deaths.where("reason = 'expired'").where(of_queues(found, queue="dead_letter_queue")))
 
 
 def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Queue]:
