@@ -29,6 +29,9 @@ STALE = -1
 """A source version no table has: what gold was derived from no longer is what silver holds."""
 MERGING = "merging"
 """The same of silver, where the next run merges the same facts again."""
+RELEASING = "releasing"
+"""The same while facts are merged that were released from quarantine: killed between, some are in silver and their
+events still wait. The next run parses all events again, as it cannot tell which."""
 
 
 def gold_as_of(lake: Lake) -> datetime:
@@ -43,8 +46,12 @@ def is_half_written(lake: Lake) -> bool:
     """Whether a run or a release is writing the silver or gold tables, or was interrupted as it did: some are as
     before, some as of later."""
     notes = lake.progress.all()
-    begun = any(notes[step].source_version == 1 for step in (WRITING, MERGING) if step in notes)
-    return begun or gold_is_behind(lake)
+    return any(was_cut_short(notes, step) for step in (WRITING, MERGING)) or gold_is_behind(lake)
+
+
+def was_cut_short(notes: Mapping[str, Progress], step: str) -> bool:
+    """Whether what one of the steps above writes was begun and not finished, as far as ``control.progress`` tells."""
+    return step in notes and notes[step].source_version == 1
 
 
 def gold_is_behind(lake: Lake) -> bool:

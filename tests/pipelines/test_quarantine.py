@@ -18,7 +18,7 @@ from deadletter.lake import Lake
 from deadletter.parsing import PARSER_VERSION, zaqar
 from deadletter.report.queries import figures
 from deadletter.silver.quarantine import RELEASED
-from deadletter.snapshot import STALE
+from deadletter.snapshot import RELEASING, STALE, is_half_written
 from deadletter.steps import silver
 from deadletter.steps.release import _raw_events, release
 from deadletter.triage import quarantined
@@ -168,8 +168,15 @@ def test_of_several_copies_the_last_is_judged_again(lake):
     assert len(judged) == ids.count() and {row["ingested_at"] for row in judged} == {newest}
 
 
-def test_a_release_stays_at_the_time_that_runs_judge_at(lake):
-    """And waits for a run where another version read the events."""
+def release_killed_at(place, lake, chosen, monkeypatch):
+    with monkeypatch.context() as killed:
+        killed.setattr(place, MagicMock(side_effect=DeadletterError("killed")))
+        with pytest.raises(DeadletterError, match="killed"):
+            release(lake, chosen, "ann", "fix", quiet)
+
+
+def test_a_release_stays_at_the_time_that_runs_judge_at(lake, monkeypatch):
+    """And waits for a run where another version read the events. What it merged in part is told where it is killed."""
     early = datetime(2026, 11, 20, 20, 53, tzinfo=UTC)
     lake.progress.note("gold", lake.progress.of("gold").source_version, early)  # as `run --as-of` does
     assert early < lake.progress.of("silver").as_of
@@ -181,6 +188,10 @@ def test_a_release_stays_at_the_time_that_runs_judge_at(lake):
     lake.progress.note("parser", PARSER_VERSION, None)
     release(lake, chosen, "ann", "fix", quiet)
     assert lake.progress.of("gold").as_of == early
+    assert not is_half_written(lake) and lake.progress.of(RELEASING).source_version == 0
+    others = quarantined(lake).where("system = 'zaqar'")
+    release_killed_at("deadletter.lake.lake.Lake.revise", lake, others, monkeypatch)
+    assert is_half_written(lake) and lake.progress.of(RELEASING).source_version == 1
 
 
 @pytest.mark.soak
@@ -194,30 +205,34 @@ def test_what_stays_has_the_reasons_of_now(lake, monkeypatch):
 
 @pytest.mark.soak
 def test_killed_and_started_again(lake, monkeypatch, tmp_path):
-    """Killed after the facts were merged, the events still wait; killed before gold, the next run derives it although
-    nothing new came. It ends in the tables of one quiet release."""
+    """Killed after the facts were merged, the events still wait, and a run completes the release; killed before gold,
+    the next run derives it although nothing new came. It ends in the tables of one quiet release."""
     other = Lake(lake.spark, str(shutil.copytree(lake.root, tmp_path / "other")))
-    where = "system = 'zaqar'"
+    where, told = "system = 'zaqar'", []
+    (tmp_path / "landing").mkdir()
 
     def killed_at(place):
-        with monkeypatch.context() as killed:
-            killed.setattr(place, lambda *_, **__: (_ for _ in ()).throw(DeadletterError("killed")))
-            with pytest.raises(DeadletterError, match="killed"):
-                release(lake, quarantined(lake).where(where), "ann", "fix", quiet)
+        release_killed_at(place, lake, quarantined(lake).where(where), monkeypatch)
 
     killed_at("deadletter.lake.lake.Lake.revise")
     assert listed(lake) == WAITING
     again = Lake(lake.spark, str(shutil.copytree(lake.root, tmp_path / "again")))
     release(again, quarantined(again).where(where), "ann", "fix", quiet)
+    run = Lake(lake.spark, str(shutil.copytree(lake.root, tmp_path / "run")))
+    steps.run(run, str(tmp_path / "landing"), tell=told.append)
+    assert "silver: parsing all events again, as a release from quarantine was interrupted" in told
+    lake.progress.note(RELEASING, 0, None)  # as if it were the first time
     killed_at("deadletter.steps.gold.derive")
-    (tmp_path / "landing").mkdir()
     steps.run(lake, str(tmp_path / "landing"), tell=quiet)
     assert lake.progress.of("gold").as_of == lake.progress.of("silver").as_of
     assert lake.progress.of("gold").as_of.isoformat() == "2026-11-20T22:00:02+00:00"
     release(other, quarantined(other).where(where), "ann", "fix", quiet)
     assert_same_tables(other, lake, COMPARED)
+    for completed in (again, run):
+        assert_same_tables(other, completed, COMPARED)
+    steps.run(again, str(tmp_path / "landing"), tell=quiet)  # once more, as nobody knows whose facts were there
     assert_same_tables(other, again, COMPARED)
-    assert listed(lake) == listed(other) == {("plusar", "unknown_system"): 200, ("zaqar", "not_json"): 1}
+    assert listed(run) == listed(lake) == listed(other) == {("plusar", "unknown_system"): 200, ("zaqar", "not_json"): 1}
 
 
 def test_discard_and_a_resend(lake, tmp_path):

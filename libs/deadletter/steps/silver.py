@@ -24,7 +24,7 @@ from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, excused, quarantine, refused, released, united
 from deadletter.silver.reconcile import balance, source_events
-from deadletter.snapshot import MERGING, STALE
+from deadletter.snapshot import MERGING, RELEASING, STALE, was_cut_short
 from deadletter.sources import bronze_day
 from deadletter.spark.parallel import together
 from deadletter.steps.summary import Summary, Tell
@@ -40,15 +40,18 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     """Merge the facts of bronze's new events into the silver tables.
 
     Progress is noted after the last merge: a run that was killed merges the same facts again, which
-    changes nothing. Where another version parsed the events, all are parsed again and what it made is replaced.
+    changes nothing. Where another version parsed the events, or a release was cut short, all are parsed again and what
+    was made is replaced.
     """
     noted = lake.progress.all()
-    anew = "parser" not in noted or noted["parser"].source_version != PARSER_VERSION
+    released_in_part = was_cut_short(noted, RELEASING)
+    anew = released_in_part or "parser" not in noted or noted["parser"].source_version != PARSER_VERSION
     done = None if anew else noted.get("silver")
     begun = {MERGING: Progress(1, None)}
     if anew and "silver" in noted:
         lake.check_tables()
-        tell("silver: parsing all events again, as this version reads them differently")
+        why = "a release from quarantine was interrupted" if released_in_part else "this version reads them differently"
+        tell(f"silver: parsing all events again, as {why}")
         # should this run be cut short, whatever version runs next parses them again, too
         as_of = noted["gold"].as_of if "gold" in noted else None
         begun |= {"gold": Progress(STALE, as_of), "parser": Progress(STALE, None)}
@@ -66,7 +69,7 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     latest = merge_events(lake, gate, events, summary, tell, begun=begun, anew=anew)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
-    ended = {MERGING: Progress(0, None), "parser": Progress(PARSER_VERSION, None)}
+    ended = {step: Progress(0, None) for step in (MERGING, RELEASING)} | {"parser": Progress(PARSER_VERSION, None)}
     lake.progress.note_all(ended | {"silver": Progress(version, summary.as_of)})
 
 
