@@ -69,7 +69,8 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     latest = merge_events(lake, gate, events, summary, tell, begun=begun, anew=anew)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
-    ended = {step: Progress(0, None) for step in (MERGING, RELEASING)} | {"parser": Progress(PARSER_VERSION, None)}
+    ended = {MERGING: Progress(0, None), "parser": Progress(PARSER_VERSION, None)}
+    ended |= {RELEASING: Progress(0, None)} if released_in_part else {}
     lake.progress.note_all(ended | {"silver": Progress(version, summary.as_of)})
 
 
