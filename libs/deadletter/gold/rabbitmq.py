@@ -179,16 +179,17 @@ def _leading_on(policies: DataFrame) -> DataFrame:
     return policies.where(F.exists("policies", leads_on)).select(*QUEUE)
 
 
-def may_have_led_on(policies: DataFrame) -> DataFrame:
+def may_have_led_on(policies: DataFrame, stage: Stage = as_it_is) -> DataFrame:
     """``system, tenant, queue`` of the queues in RabbitMQ's rows of ``silver.queue_policies`` that send nothing on, but
     may have seemed to before all of these rows were known: by a policy for their name, which what was told of the queue
-    itself keeps from it."""
+    itself keeps from it. ``stage`` keeps the queues that such a policy names, which are asked for several times."""
     exchange, key = (F.get_json_object("attributes", f"$.{name}") for name in SENDS)
     named = policies.where("kind = 'policy'").where(F.coalesce(exchange, key).isNotNull())
     patterns = named.select("tenant", F.get_json_object("attributes", "$.pattern").alias("pattern"))
     # of one row alone none is missing: a queue of which nothing was told has no policy
     told = policies.where(F.col("queue") != EVERY).groupBy(*QUEUE).count().where("count > 1")
-    matched = told.join(patterns, "tenant").where(F.regexp_like("queue", "pattern")).select(*QUEUE).distinct()
+    matched = told.join(patterns, "tenant").where(F.regexp_like("queue", "pattern"))
+    matched = stage(matched.select(*QUEUE).distinct())
     if matched.isEmpty():
         return matched  # which is nearly always so, and to say what held when is dear
     return matched.join(_leading_on(histories(policies)), list(QUEUE), "left_anti")

@@ -148,7 +148,7 @@ def _not_delayed(lake: Lake, late: Sequence[Queue], as_of: datetime) -> list[Que
     """The queues of what expired and went to a RabbitMQ queue that was taken for a work queue until something ``late``
     was told of it: it died. Gold has none of it yet, so the links may not have its way."""
     policies = lake.read(tables.QUEUE_POLICIES).where("system = 'rabbitmq'").where(F.col("valid_from") <= F.lit(as_of))
-    found = _queues(may_have_led_on(policies.where(f"{of_queues(late)} OR queue = '{EVERY}'")))
+    found = _queues(may_have_led_on(policies.where(f"{of_queues(late)} OR queue = '{EVERY}'"), held_if_few))
     if not found:
         return []
     vhosts = of_queues((*queue[:2], EVERY) for queue in found)
