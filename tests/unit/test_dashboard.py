@@ -56,6 +56,45 @@ def test_a_widget_that_cannot_be_drawn_is_named(tmp_path):
         load(path)
 
 
+SHOWN = {"widgetType": "bar", "encodings": {"x": {"fieldName": "a"}, "y": {"fieldName": "b"}}}
+CHOSEN = {"widgetType": "filter-single-select", "encodings": {}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked", "data", "told"),
+    [
+        (SHOWN, ["a", "b"], "gone", "widget w: there is no data set gone"),
+        (SHOWN, ["a"], "d", "widget w: its y names no field that it asks for"),
+        (SHOWN | {"encodings": {"x": {"fieldName": "a"}}}, ["a", "b"], "d", "widget w: its y names no field"),
+        (SHOWN | {"encodings": {"x": {"scale": {}}, "y": None}}, ["a"], "d", "widget w: its x names no field"),
+        (SHOWN | {"encodings": {"x": [], "y": {}}}, ["a"], "d", "widget w: its x names no field"),
+        (SHOWN | {"encodings": {"x": ["a"], "y": {}}}, ["a"], "d", "is not a dashboard file"),
+        ({"widgetType": "table", "encodings": {}}, ["a"], "d", "widget w: its columns names no field"),
+        (CHOSEN, ["a", "b"], "d", "widget w: a filter asks for one field"),
+        (CHOSEN, [], None, "widget w: a filter asks for one field"),
+    ],
+)
+def test_an_unfinished_widget_is_named(tmp_path, spec, asked, data, told):
+    fields = [{"name": name, "expression": f"`{name}`"} for name in asked]
+    query = {"name": "q", "query": {"datasetName": data, "fields": fields, "disaggregated": False}}
+    at = {"x": 0, "y": 0, "width": 1, "height": 1}
+    item = {"widget": {"name": "w", "spec": spec, "queries": [query] if data else []}, "position": at}
+    path = tmp_path / "x.lvdash.json"
+    page = {"name": "p", "displayName": "P", "layout": [item]}
+    path.write_text(json.dumps({"datasets": [{"name": "d", "queryLines": ["SELECT 1"]}], "pages": [page]}))
+    with pytest.raises(UsageError, match=told):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "..", ""])
+def test_a_page_is_called_as_a_file_can_be(tmp_path, name):
+    """``--out`` writes it as one, into its folder."""
+    path = tmp_path / "x.lvdash.json"
+    path.write_text(json.dumps({"datasets": [], "pages": [{"name": name, "displayName": "P", "layout": []}]}))
+    with pytest.raises(UsageError, match="no file can be called by the page's name"):
+        load(path)
+
+
 def test_a_field_without_a_name_for_people_is_called_by_its_own():
     bar = widget(encodings={"x": {"fieldName": "hour"}, "y": {"fieldName": "deaths"}})
     assert {"hour", "deaths"} <= set(re.findall("[a-z]+", draw(bar, [{"hour": 1, "deaths": 2}]).split("<script")[-1]))
@@ -70,6 +109,8 @@ def test_a_filter_tells_that_there_are_more_values():
         data = MagicMock(choices=lambda _: (["a  b "], more))
         return _control(data, widget("filter-single-select"), ["a  b "])
 
+    gone = _control(MagicMock(choices=lambda _: (["a"], False)), widget("filter-single-select"), ["gone"])
+    assert '<option value="gone" selected>' in gone, "it filters, so it shows"
     assert '<option value="a  b " selected>' in of(False)  # a browser would put the spaces of a text together
     assert ("Not more than" in of(True), "Not more than" in of(False)) == (True, False)
 
@@ -167,6 +208,16 @@ def test_charts_show_a_name_that_looks_like_a_tag():
     lines = [over_time([rows[0] | {"place": "<q>", "time": "t", "n": 1}], "hour")]
     lines.append(survival([{"place": "<q>", "delivery": 1, "reached": 1, "settled": 1}]))
     assert [figure.data[0].name for figure in lines] == ["&lt;q>", "&lt;q>"]
+
+
+def test_what_is_no_address_is_a_bad_request():
+    answering = handler(SimpleNamespace(dashboard=bundled()))
+    with ThreadingHTTPServer(("127.0.0.1", 0), answering) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        with socket.create_connection(serving.server_address) as browser:
+            browser.sendall(b"GET http://[bad/ HTTP/1.0\r\n\r\n")
+            assert browser.recv(100).split()[1] == b"400"
+        serving.shutdown()
 
 
 def test_a_browser_that_leaves_early_is_no_fault(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,13 @@ KINDS = (
     *("filter-single-select", "filter-multi-select", "filter-date-range-picker"),
 )
 """The widgets that can be drawn here."""
+DRAWN = {
+    "counter": ("value",),
+    "table": ("columns",),
+    "pie": ("color", "angle"),
+    **dict.fromkeys(("bar", "line", "area"), ("x", "y")),
+}
+"""What must be said of each kind which fields it shows."""
 ASSOCIATIVITY = "_associativity"
 """How Databricks names the field of a filter that says which of its values still have rows."""
 
@@ -74,11 +82,14 @@ class Dashboard:
 
 
 def load(path: str | Path) -> Dashboard:
-    """Read a dashboard file. Raises :class:`UsageError` for a file that is none, and for an unknown widget."""
+    """Read a dashboard file. Raises :class:`UsageError` for a file that is none, and for a widget or a page that cannot
+    be shown."""
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
         datasets = {data["name"]: "".join(data["queryLines"]) for data in told["datasets"]}
         dashboard = Dashboard(datasets, tuple(_page(page) for page in told["pages"]))
+        for page in dashboard.pages:
+            _check_page(page, datasets)
     except OSError as error:
         raise UsageError(f"cannot read the dashboard {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -108,6 +119,38 @@ def _widget(item: dict) -> Widget:
         spec.get("mark", {}).get("layout") == "group",
         (at["x"], at["y"], at["width"], at["height"]),
     )
+
+
+def _check_page(page: Page, datasets: Mapping[str, str]) -> None:
+    """Raise :class:`UsageError` where the page or one of its widgets cannot be shown."""
+    if page.name in ("", ".", "..") or Path(page.name).name != page.name:
+        raise UsageError(f"no file can be called by the page's name {page.name!r}")
+    for widget in page.widgets:
+        _check(widget, datasets)
+
+
+def _check(widget: Widget, datasets: Mapping[str, str]) -> None:
+    """Raise :class:`UsageError` where the widget asks for what there is not, or shows what it does not ask for."""
+    unknown = [query.dataset for query in widget.queries if query.dataset not in datasets]
+    if unknown:
+        raise UsageError(f"widget {widget.name}: there is no data set {unknown[0]}")
+    if widget.is_filter and not (widget.queries and all(len(query.fields) == 1 for query in widget.queries)):
+        raise UsageError(f"widget {widget.name}: a filter asks for one field")
+    asked = {name for query in widget.queries for name in query.fields}
+    for part in (*DRAWN.get(widget.kind, ()), *widget.encodings.keys() & {"color"}):
+        shown = _shown(part, widget.encodings.get(part))
+        if not shown or not asked.issuperset(shown):
+            raise UsageError(f"widget {widget.name}: its {part} names no field that it asks for; finish or remove it")
+
+
+def _shown(part: str, encoding: dict | list | None) -> list[str | None]:
+    """The fields that a part of a widget shows: one, or of ``columns`` and ``y`` several."""
+    if part == "columns":
+        several = encoding or []
+    else:
+        one = encoding or {}
+        several = one["fields"] if part == "y" and "fields" in one else [one]
+    return [each.get("fieldName") for each in several]
 
 
 def _query(name: str, query: dict) -> Query:

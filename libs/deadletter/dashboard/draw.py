@@ -9,12 +9,13 @@ import plotly.graph_objects as go
 from markdown_it import MarkdownIt
 
 from deadletter.dashboard.definition import Widget
+from deadletter.pages import html
 from deadletter.pages.charts import COLOURS, literal, styled
-from deadletter.pages.html import NOTHING, chart, kind_of, plain
 
 ROW_HEIGHT = 72
 """Pixels of one cell's height."""
 CUT = 160
+"""Characters of a table's value that are shown."""
 
 
 def draw(widget: Widget, rows: list[dict]) -> str:
@@ -25,23 +26,19 @@ def draw(widget: Widget, rows: list[dict]) -> str:
         return counter(widget, rows)
     if widget.kind == "table":
         return table(widget, rows)
-    return chart(rows, lambda some: {"pie": pie}.get(widget.kind, xy)(widget, some))
+    return html.chart(rows, lambda some: {"pie": pie}.get(widget.kind, xy)(widget, some))
 
 
 def counter(widget: Widget, rows: list[dict]) -> str:
     """A figure with its name."""
     value = rows[0][widget.encodings["value"]["fieldName"]] if rows else 0
-    return f'<p class="figure">{escape(plain(value))}</p>'
+    return f'<p class="figure">{escape(html.plain(value))}</p>'
 
 
 def table(widget: Widget, rows: list[dict]) -> str:
     """The columns that the widget names, in its order and with its headings."""
-    if not rows:
-        return NOTHING
-    columns = widget.encodings["columns"]
-    head = "".join(f"<th>{escape(_name(column))}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(_cell(row[column['fieldName']]) for column in columns)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    headings = {column["fieldName"]: _name(column) for column in widget.encodings["columns"]}
+    return html.table(rows, list(headings), headings, CUT)
 
 
 def pie(widget: Widget, rows: list[dict]) -> go.Figure:
@@ -97,8 +94,3 @@ def _name(encoding: Mapping) -> str | None:
 
 def _height(widget: Widget) -> int:
     return widget.position[3] * ROW_HEIGHT - 60
-
-
-def _cell(value: object) -> str:
-    text = plain(value)
-    return f"<td{kind_of(value)}>{escape(text if len(text) <= CUT else text[: CUT - 1] + '…')}</td>"

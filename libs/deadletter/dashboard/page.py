@@ -7,7 +7,7 @@ from functools import partial
 from html import escape
 from importlib.resources import files
 from string import Template
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from plotly.offline import get_plotlyjs
 
@@ -54,9 +54,11 @@ def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]], filtered: bo
 
 
 def _control(data: Data, widget: Widget, chosen: list[str] | tuple) -> str:
-    offered, cut = data.choices(widget)
+    offered, cut = ([], False) if widget.kind == "filter-date-range-picker" else data.choices(widget)
     note = f'<p class="cut">Not more than {MOST_ROWS:,} values.</p>' if cut else ""
-    return control(widget, offered, chosen) + note
+    # a link can choose what is not offered, or no more: it filters all the same
+    others = [value for value in chosen if value and value not in offered]
+    return control(widget, offered + others, chosen) + note
 
 
 def _framed(widget: Widget, inside: str) -> str:
@@ -70,13 +72,13 @@ def _form(page: Page, controls: str) -> str:
     name = escape(page.name)
     return (
         f'<form method="get"><input type="hidden" name="page" value="{name}">{controls}'
-        f'<button>Apply</button> <a href="?page={name}">Clear</a></form>'
+        f'<button>Apply</button> <a href="?{escape(urlencode({"page": page.name}))}">Clear</a></form>'
     )
 
 
 def _tab(other: Page, page: Page, choice: Choice, served: bool) -> str:
     here = ' aria-current="page"' if other.name == page.name else ""
-    link = "?" + urlencode({"page": other.name, **choice}, doseq=True) if served else f"{other.name}.html"
+    link = "?" + urlencode({"page": other.name, **choice}, doseq=True) if served else quote(f"{other.name}.html")
     return f'<a href="{escape(link)}"{here}>{escape(other.title)}</a>'
 
 

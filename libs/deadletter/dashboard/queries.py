@@ -86,7 +86,7 @@ class Data:
     def __post_init__(self):
         kept = []
         for name, sql in self.dashboard.datasets.items():
-            self.views[name] = f"dashboard_{name}_{uuid.uuid4().hex}"
+            self.views[name] = f"dashboard_{uuid.uuid4().hex}"
             df = self.lake.query(sql)
             if not on_databricks():
                 df = df.persist()

@@ -66,7 +66,11 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             """The page of ``?page=``, filtered by the other parameters."""
-            url = urlsplit(self.path)
+            try:
+                url = urlsplit(self.path)
+            except ValueError:
+                self._answer("no address", "text/plain", status=HTTPStatus.BAD_REQUEST)
+                return
             if not is_own(self.headers.get("Host", "")):
                 told = "open http://localhost or http://127.0.0.1, with this port"
                 self._answer(told, "text/plain", status=HTTPStatus.FORBIDDEN)

@@ -45,8 +45,11 @@ def figure(drawn: go.Figure) -> str:
     return drawn.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True})
 
 
-def table(rows: list[dict], names: Sequence[str], headings: Mapping[str, str] = NO_OTHERS) -> str:
-    """An HTML table of some columns, every value escaped; ``headings``: what people call them, if not so.
+def table(
+    rows: list[dict], names: Sequence[str], headings: Mapping[str, str] = NO_OTHERS, longest: int | None = None
+) -> str:
+    """An HTML table of some columns, every value escaped; ``headings``: what people call them, if not so; ``longest``:
+    characters of a value that are shown, else all.
 
     >>> print(table([{"place": "<b>", "n": 1200}], ("place", "n"), {"place": "queue"}))
     <div class="wide"><table><thead><tr><th>queue</th><th>n</th></tr></thead>
@@ -55,15 +58,17 @@ def table(rows: list[dict], names: Sequence[str], headings: Mapping[str, str] = 
     if not rows:
         return NOTHING
     head = "".join(f"<th>{escape(headings.get(name, name))}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(_cell(row[name], longest) for name in names)}</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
-def _cell(value: object) -> str:
-    return f"<td{kind_of(value)}>{escape(plain(value))}</td>"
+def _cell(value: object, longest: int | None) -> str:
+    text = plain(value)
+    shown = text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+    return f"<td{_kind_of(value)}>{escape(shown)}</td>"
 
 
-def kind_of(value: object) -> str:
+def _kind_of(value: object) -> str:
     """The class of a cell: numbers stand right."""
     return ' class="number"' if isinstance(value, int) and not isinstance(value, bool) else ""
 
