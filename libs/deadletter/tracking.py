@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
@@ -64,8 +66,14 @@ def _server() -> str | None:
     return os.environ.get("MLFLOW_TRACKING_URI") or (WORKSPACE if on_databricks() else None)
 
 
-def require_experiment() -> None:
-    """Raise :class:`UsageError` where Databricks is to keep a run and would not take the experiment's name."""
+def require_place(folder: str) -> None:
+    """Raise :class:`UsageError` where a run could not be kept: Databricks would not take the experiment's name, or
+    MLflow would take the path of the lake's folder for another one."""
+    if not _server() and unquote(folder) != folder:
+        raise UsageError(
+            f"--track: MLflow reads the % in {folder} as in a web address, and would keep the run elsewhere. Give the "
+            "lake a folder without it, or set MLFLOW_TRACKING_URI to a server's address."
+        )
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
     if (_server() or "").startswith(WORKSPACE) and not name.startswith("/"):
         raise UsageError(
@@ -103,20 +111,32 @@ def log_run(
     try:
         kept = client(folder)
         run = kept.create_run(_experiment(kept, folder)).info.run_id
-        for name, value in parameters.items():
-            kept.log_param(run, name, value)
-        for name, value in metrics.items():
-            kept.log_metric(run, name, value)
-        kept.log_text(run, json.dumps(list(patterns), indent=1, ensure_ascii=False), TEMPLATES)
-        if curve:
-            kept.log_text(run, survival(list(curve)).to_html(include_plotlyjs="cdn"), PLOT)
-        kept.set_terminated(run)
+        with _ended(kept, run):
+            for name, value in parameters.items():
+                kept.log_param(run, name, value)
+            for name, value in metrics.items():
+                kept.log_metric(run, name, value)
+            kept.log_text(run, json.dumps(list(patterns), indent=1, ensure_ascii=False), TEMPLATES)
+            if curve:
+                kept.log_text(run, survival(list(curve)).to_html(include_plotlyjs="cdn"), PLOT)
         return run
     except Exception as error:  # plug-ins of MLflow keep artifacts: each raises errors of its own
         told = f"the run is done, but MLflow at {address(folder)} did not keep it: {first_line(error)}"
         raise DeadletterError(
             f"{_shown(told)}. See MLFLOW_TRACKING_URI in docs/patterns.md; with that put right, the next run is kept."
         ) from None
+
+
+@contextmanager
+def _ended(kept: MlflowClient, run: str) -> Iterator[None]:
+    """Tell MLflow how a run ended, which it else shows at work for ever."""
+    try:
+        yield
+    except Exception:
+        with suppress(Exception):  # what failed may fail once more
+            kept.set_terminated(run, "FAILED")
+        raise
+    kept.set_terminated(run)
 
 
 def _experiment(kept: MlflowClient, folder: str) -> str:
@@ -150,7 +170,8 @@ def patterns_of(folder: str, run_id: str, option: str = "--run") -> list[dict]:
 
 
 def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
-    """The patterns of both runs with ``dead_letters`` of the new one, and ``change`` since the old one.
+    """The patterns of both runs with ``dead_letters`` of the new one, and ``change`` since the old one; the status of
+    what only the old one has is ``gone``.
 
     Of a run that kept :data:`MOST_PATTERNS` nobody knows how many dead letters its other patterns had: what only the
     other run has, has no known change if that is the new one, and is left out if that is the old one.
@@ -159,14 +180,14 @@ def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
     >>> for row in compared(old, [{"pattern_id": "a", "dead_letters": 7}]):
     ...     print(row)
     {'pattern_id': 'a', 'dead_letters': 7, 'change': 2}
-    {'pattern_id': 'b', 'dead_letters': 0, 'change': -2}
+    {'pattern_id': 'b', 'dead_letters': 0, 'status': 'gone', 'change': -2}
     """
     had = {row["pattern_id"]: row["dead_letters"] for row in old}
     others_had = None if len(old) >= MOST_PATTERNS else 0
     told = [dict(row) for row in new]
     if len(new) < MOST_PATTERNS:
         there = {row["pattern_id"] for row in new}
-        told += [dict(row) | {"dead_letters": 0} for row in old if row["pattern_id"] not in there]
+        told += [dict(row) | {"dead_letters": 0, "status": "gone"} for row in old if row["pattern_id"] not in there]
 
     def change(row: Mapping) -> int | None:
         earlier = had.get(row["pattern_id"], others_had)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from shlex import quote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -84,7 +85,7 @@ def find(lake: Lake, pattern: str) -> str:
     if len(ids) == 1:
         return ids[0]
     fault = "several patterns begin so" if ids else "no pattern has or had this id"
-    raise UsageError(f"{pattern}: {fault}. `deadletter patterns list --lake {lake.root} --all` shows them")
+    raise UsageError(f"{pattern}: {fault}. `deadletter patterns list --lake {quote(lake.root)} --all` shows them")
 
 
 def merged_id(lake: Lake, pattern: str) -> str | None:

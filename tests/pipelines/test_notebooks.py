@@ -12,7 +12,7 @@ from deadletter.cli import cli
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.notebook import views
 from deadletter.notebook.cells import HEADER, Cell, cells, execute, widgets_of
-from deadletter.notebook.page import render, write_page
+from deadletter.notebook.page import as_html, render, write_page
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 DIED = ["place", "reason", "evidence", "cause", "dead_letters", "since", "last", "patterns"]
@@ -119,6 +119,7 @@ def test_a_topic_goes_by_its_short_name_too(lake):
         ("triage_dead_letters", ["--set", "queue"], "write it as NAME=VALUE"),
         ("triage_dead_letters", ["--set", "since=yesterday"], "since: Invalid isoformat string: 'yesterday'"),
         ("plan_limit", ["--set", "limit=x"], "limit: 'x' is no whole number"),
+        ("plan_limit", ["--set", "limit=-1"], "limit: '-1' is less than 1"),
     ],
 )
 def test_what_the_command_cannot_use_is_told(lake, tmp_path, monkeypatch, name, arguments, told):
@@ -149,6 +150,20 @@ def test_a_cell_that_fails_is_told_in_one_line(tmp_path):
     assert str(failed.value) == "bad.py, cell 2: ValueError: no such column"
 
 
+def test_a_frame_fails_in_the_cell_that_shows_it(spark, tmp_path):
+    path = tmp_path / "bad.py"
+    df = "__import__('pyspark').sql.SparkSession.getActiveSession().range(3)"
+    path.write_text(f"{HEADER}\n1\n\n# COMMAND ----------\n\ndisplay({df}.selectExpr('CAST(id || \"x\" AS INT)'))\n")
+    with pytest.raises(DeadletterError, match="^bad.py, cell 2: NumberFormatException: .*CAST_INVALID_INPUT"):
+        execute(path, as_html)
+
+
+def test_a_widget_may_be_asked_for_by_keywords(tmp_path):
+    path = tmp_path / "asks.py"
+    path.write_text(f"{HEADER}\nwidget('a', '', '')\nwidget(default='', name='b', label='')\n")
+    assert widgets_of(path) == {"a", "b"}
+
+
 @pytest.mark.parametrize("magic", ["%sql", "%run", "%pip"])
 def test_a_cell_that_is_neither_python_nor_prose_is_told(tmp_path, magic):
     path = tmp_path / "other.py"
@@ -160,14 +175,15 @@ def test_a_cell_that_is_neither_python_nor_prose_is_told(tmp_path, magic):
 def test_nested_values_are_json_and_times_utc(spark):
     time = "TIMESTAMP'2026-11-20 20:53:01Z'"
     df = spark.sql(f"SELECT true AS sure, {time} AS at, array(named_struct('at', {time}, 'who', 'ann')) AS told")
-    page = render("t", [Cell("df", False, [df])]).split("<body>")[1]
+    page = render("t", [Cell("df", False, [as_html(df)])]).split("<body>")[1]
     assert "<td>true</td><td>2026-11-20 20:53:01</td>" in page
     assert "<td>[{&quot;at&quot;:&quot;2026-11-20 20:53:01&quot;,&quot;who&quot;:&quot;ann&quot;}]</td>" in page
 
 
 def test_a_frame_that_is_cut_says_so(spark):
     for count, told in ((50, False), (51, True)):
-        page = render("t", [Cell("df", False, [spark.range(count).withColumnRenamed("id", "a.b")])])
+        shown = as_html(spark.range(count).withColumnRenamed("id", "a.b"))
+        page = render("t", [Cell("df", False, [shown])])
         assert ("The first 50 rows" in page) == told and page.count("<td") == 50
 
 

@@ -180,6 +180,10 @@ def test_a_status_that_there_is_not(tmp_path):
         (["dashboard", "--out", ""], "'--out' is empty: give the path"),
         (["quarantine", "show", ""], "'EVENT_ID' is empty: give the id"),
         (["quarantine", "discard", "0123456789", "--why", "x"], "give one with --by WHO"),
+        (["quarantine", "discard", "0123456789", "--why", ""], "'--why' is empty: give the reason"),
+        (["quarantine", "discard", "0123456789", "--by", "", "--why", "x"], "'--by' is empty: give the name"),
+        (["patterns", "mute", "p1", "--by", " ", "--why", "x"], "'--by' is empty: give the name"),
+        (["preview", "--system", "zaqar", "--queue", "", "--limit", "1"], "'--queue' is empty: give the queue"),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )

@@ -19,7 +19,7 @@ from deadletter.tracking import (
     compared,
     log_run,
     patterns_of,
-    require_experiment,
+    require_place,
 )
 
 CURVE = [{"place": "zaqar orders", "delivery": 1, "reached": 10, "settled": 8}]
@@ -77,6 +77,19 @@ def test_what_a_plug_in_of_mlflow_lacks_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(DeadletterError, match="the run is done, but MLflow at sqlite:.* did not keep it: .*boto3"):
         log_run(str(tmp_path), {}, {}, [pattern("a", 1)], [])
+    kept = client(str(tmp_path))
+    (run,) = kept.search_runs([kept.get_experiment_by_name("elsewhere").experiment_id])
+    assert run.info.status == "FAILED", "it would be shown at work for ever"
+
+
+def test_a_path_that_mlflow_reads_as_another_is_refused_at_once(monkeypatch, tmp_path):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    lake = str(tmp_path / "my%20lake")
+    done = CliRunner().invoke(cli, ["run", "--landing", "no landing", "--lake", lake, "--track"])
+    assert isinstance(done.exception, UsageError) and "would keep the run elsewhere" in str(done.exception)
+    require_place(str(tmp_path / "100% lake #2"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    require_place(lake)
 
 
 @pytest.mark.parametrize("variable", ["DATABRICKS_RUNTIME_VERSION", "MLFLOW_TRACKING_URI"])
@@ -84,17 +97,17 @@ def test_databricks_keeps_runs_under_a_path(monkeypatch, variable):
     """A volume bears no SQLite; and of an experiment without a path the run would hear at its end."""
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
         monkeypatch.delenv(name, raising=False)
-    require_experiment()
+    require_place("/a lake")
     monkeypatch.setenv(variable, "databricks")
     assert address("/Volumes/dead/control/files") == "databricks"
     for name in ("", "dead"):
         monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
         with pytest.raises(UsageError, match="--track: .* Set MLFLOW_EXPERIMENT_NAME to a path such as /Users/ME/"):
-            require_experiment()
+            require_place("/a lake")
     done = CliRunner().invoke(cli, ["run", "--landing", "no landing", "--lake", "catalog:dead", "--track"])
     assert isinstance(done.exception, UsageError) and "MLFLOW_EXPERIMENT_NAME" in str(done.exception)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "/Users/ann/dead")
-    require_experiment()
+    require_place("/a lake")
 
 
 def test_a_folder_that_keeps_no_runs_stays_as_it_is(tmp_path, monkeypatch):

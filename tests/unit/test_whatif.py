@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pyspark.sql import functions as F
+from scipy import stats
 
 from deadletter.whatif.curve import advice, curve, unsettled_after
 from deadletter.whatif.delay import delayed
@@ -47,6 +48,22 @@ def history(chance, number):
 def lived():
     chance = random.Random(11)
     return [history(chance, number) for number in range(2000)]
+
+
+def test_the_curve_is_scipys():
+    """Which takes one number a message."""
+    chance = random.Random(3)
+    outcomes = ("settled", "dead_lettered", "unknown")
+    exits = [(chance.randint(1, 9), chance.choice(outcomes), chance.randint(1, 30)) for _ in range(40)]
+    rows = [dict(zip(("deliveries", "outcome", "messages"), row, strict=True)) for row in [*exits, (10, "settled", 3)]]
+    left = [[k for k, told, n in exits for _ in range(n) if (told == "settled") == is_it] for is_it in (True, False)]
+    found = stats.ecdf(stats.CensoredData(uncensored=[*left[0], 10, 10, 10], right=left[1])).sf
+    bounds = found.confidence_interval()
+    points = curve(rows)
+    assert points[-1].unsettled == 0 and points[-1].low is points[-1].high is None
+    for point in points[:-1]:
+        wanted = [float(of.evaluate(point.delivery)) for of in (found, bounds.low, bounds.high)]
+        assert [point.unsettled, point.low, point.high] == pytest.approx(wanted, abs=1e-6)
 
 
 def fate(row, allowed):

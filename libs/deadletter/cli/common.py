@@ -31,8 +31,8 @@ lake_option = click.option(
 )
 
 HALF_WRITTEN = (
-    "a run or a release is writing tables of silver or gold, or was interrupted as it did: some are older than others. "
-    "`deadletter run` puts that right."
+    "a run, a release or a decision is writing tables of silver or gold, or was interrupted as it did: some are older "
+    "than others. `deadletter run` puts that right."
 )
 
 
@@ -68,6 +68,7 @@ class Given(click.ParamType):
 
 
 ID, CONDITION, PATH = Given("id"), Given("condition"), Given("path")
+QUEUE, WHO, WHY = Given("queue"), Given("name"), Given("reason")
 
 
 def printable(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from importlib.resources import as_file, files
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -36,5 +37,6 @@ def demo(out: str | None) -> None:
     page = write_report(lake, str(folder / "report"))
     print_summary(summary, lake.root)
     click.echo(
-        f"\nReport: {page}\nLake:   {lake.root}\nLook at a table: deadletter show dead_letters --lake {lake.root}"
+        f"\nReport: {page}\nLake:   {lake.root}\nLook at a table: "
+        f"deadletter show dead_letters --lake {quote(lake.root)}"
     )

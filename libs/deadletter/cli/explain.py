@@ -23,8 +23,8 @@ def explain(message_id: str, lake_root: str, as_of: str | None, as_json: bool) -
     """Tell a message's life: each event, its status, and if it died the rule and the policy behind it.
 
     MESSAGE_ID is the broker's; Pulsar's as any client prints it, e.g. 3:0:-1 or '(3,0,-1,-1)', or that of its dead
-    letter: once somebody received that, its own life is told, and whose dead letter it is. Times are UTC; of a death
-    RabbitMQ tells only the second.
+    letter: once somebody received that, its own life is told, and whose dead letter it is. One that begins with a dash
+    goes last, after two dashes: -- -7f3a. Times are UTC; of a death RabbitMQ tells only the second.
     """
     from deadletter.explain.timeline import life
     from deadletter.snapshot import gold_as_of

@@ -10,6 +10,8 @@ import click
 from deadletter.cli.common import (
     HALF_WRITTEN,
     ID,
+    WHO,
+    WHY,
     json_of,
     lake_option,
     one_line,
@@ -182,8 +184,8 @@ def _section(title: str, rows: list[dict], line: str) -> None:
 _decision = options(
     click.argument("pattern", type=ID),
     lake_option,
-    click.option("--by", required=True, metavar="WHO", help="Who decides."),
-    click.option("--why", required=True, metavar="TEXT", help="Why."),
+    click.option("--by", required=True, type=WHO, metavar="WHO", help="Who decides."),
+    click.option("--why", required=True, type=WHY, metavar="TEXT", help="Why."),
     click.option("--at", metavar="ISO8601", help="When it takes effect; default: the lake's as_of."),
 )
 """The arguments of every decision."""

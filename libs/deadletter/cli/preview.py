@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import click
 
-from deadletter.cli.common import iso, json_of, lake_option, one_line, open_gold, print_table, say, say_first
+from deadletter.cli.common import (
+    QUEUE,
+    iso,
+    json_of,
+    lake_option,
+    one_line,
+    open_gold,
+    print_table,
+    say,
+    say_first,
+)
 from deadletter.cli.show import cut
 from deadletter.errors import UsageError
 from deadletter.parsing.brokers import BROKERS
@@ -21,7 +31,9 @@ LIMITS, DELAYS = click.IntRange(0, 2**31 - 2), click.IntRange(0, MOST_SECONDS)
 @click.command()
 @lake_option
 @click.option("--system", required=True, type=click.Choice(list(BROKERS)), help="The broker.")
-@click.option("--queue", required=True, metavar="Q", help="The queue; a Pulsar topic with or without its prefix.")
+@click.option(
+    "--queue", required=True, type=QUEUE, metavar="Q", help="The queue; a Pulsar topic with or without its prefix."
+)
 @click.option("--subscription", metavar="X", help="Pulsar: one subscription; default: all of the topic's together.")
 @click.option("--tenant", metavar="T", help="Zaqar project, vhost, tenant/namespace; default: all together.")
 @click.option("--limit", type=LIMITS, metavar="N", help="A delivery limit, in the broker's own terms.")

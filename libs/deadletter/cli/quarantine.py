@@ -12,6 +12,8 @@ from deadletter import tables
 from deadletter.cli.common import (
     CONDITION,
     ID,
+    WHO,
+    WHY,
     condition_told,
     json_of,
     lake_option,
@@ -50,8 +52,8 @@ _decision = options(
     click.argument("event_ids", nargs=-1, type=ID, metavar="[EVENT_ID]..."),
     lake_option,
     where_option,
-    click.option("--by", "who", metavar="WHO", help="Who decides; default: the user of this machine."),
-    click.option("--why", required=True, metavar="TEXT", help="Why; kept in control.quarantine_decisions."),
+    click.option("--by", "who", type=WHO, metavar="WHO", help="Who decides; default: the user of this machine."),
+    click.option("--why", required=True, type=WHY, metavar="TEXT", help="Why; kept in control.quarantine_decisions."),
 )
 """The arguments of every decision about events."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from shlex import quote
 
 import click
 
 from deadletter import sources, steps, tracking
 from deadletter.cli.common import PATH, json_of, lake_option, open_lake, parse_time, print_table, say, teller
 from deadletter.gates.suites import load_all
+from deadletter.lake import Lake
 from deadletter.lake.masks import adopt_masks
 from deadletter.rules.zaqar_store import STORES
 from deadletter.snapshot import habits_in
@@ -60,7 +62,7 @@ def run(
     """
     until, fresh = parse_time(as_of), parse_time(fresh_after, "--fresh-after")
     if track:
-        tracking.require_experiment()
+        tracking.require_place(Lake(None, lake_root).folder)
     # before Spark starts: a wrong path or a mistake in a suite is told at once
     found = sources.find(landing)
     size = sum(source.size for source in found)
@@ -125,4 +127,4 @@ def print_summary(summary: steps.Summary, lake_root: str) -> None:
     for warning in summary.warnings:
         say(f"warning: {warning}", err=True)
     if summary.events_quarantined:
-        click.echo(f"See them with: deadletter quarantine list --lake {lake_root}", err=True)
+        click.echo(f"See them with: deadletter quarantine list --lake {quote(lake_root)}", err=True)

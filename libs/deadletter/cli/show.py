@@ -63,7 +63,8 @@ AS_JSON = {
 def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | None, limit: int | None) -> None:
     """Print the rows of TABLE, e.g. dead_letters or silver.message_state.
 
-    With --format json or csv, standard output holds nothing but the rows.
+    With --format json or csv, standard output holds nothing but the rows, csv in UTF-8. A payload that begins with = is
+    a formula to a spreadsheet: open what others wrote there as text.
     """
     found = tables.find(table)
     if found is None:
@@ -109,7 +110,8 @@ def print_json(rows: Iterator[str], table: Table, names: list[str]) -> None:
 
 
 def print_csv(rows: Iterator[str], table: Table, names: list[str]) -> None:
-    """CSV with a header; nested values as JSON."""
+    """CSV with a header, in UTF-8 whatever the terminal has; nested values as JSON."""
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     writer = csv.writer(sys.stdout)
     writer.writerow(names)
     for row in rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,8 +64,10 @@ def widgets_of(path: str | Path) -> set[str]:
         code = [ast.parse(cell.source) for cell in cells(_source(path)) if not cell.prose]
     except SyntaxError as error:
         raise UsageError(f"{path}: not Python: {error.msg}: {error.text}") from None
-    calls = (node for tree in code for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
-    asked = (call.args[0] for call in calls if ast.unparse(call.func).endswith("widget"))
+    calls = (node for tree in code for node in ast.walk(tree) if isinstance(node, ast.Call))
+    asks = [call for call in calls if ast.unparse(call.func).endswith("widget")]
+    asked = [argument for call in asks for argument in call.args[:1]]
+    asked += [keyword.value for call in asks for keyword in call.keywords if keyword.arg == "name"]
     return {name.value for name in asked if isinstance(name, ast.Constant)}
 
 
@@ -75,16 +78,17 @@ def _source(path: str | Path) -> str:
         raise UsageError(f"{path} cannot be read as a notebook: {first_line(error)}") from None
 
 
-def execute(path: str | Path) -> list[Cell]:
+def execute(path: str | Path, shown: Callable[[object], object] = lambda value: value) -> list[Cell]:
     """Run a notebook's cells in order, each with what it displayed; :class:`DeadletterError` names one that fails.
 
-    A last line that is an expression is shown too, as Databricks does.
+    A last line that is an expression is shown too, as Databricks does. ``shown`` makes what is kept of what is
+    displayed, at once: a frame fails when it is read, and the next cell can change what it reads.
     """
     done = cells(_source(path))
     space: dict = {"__name__": "__main__"}
     for number, cell in enumerate(done, 1):
         if not cell.prose:
-            space["display"] = cell.shown.append
+            space["display"] = lambda value, cell=cell: cell.shown.append(shown(value))
             name = f"{Path(path).name}, cell {number}"
             try:
                 _run(cell, name, space)
@@ -102,4 +106,4 @@ def _run(cell: Cell, name: str, space: dict) -> None:
     if last is not None:
         value = eval(compile(ast.Expression(last.value), name, "eval"), space)
         if value is not None:
-            cell.shown.append(value)
+            space["display"](value)

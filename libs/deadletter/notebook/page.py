@@ -30,7 +30,7 @@ td { overflow-wrap: anywhere; } .number { text-align: right; } .wide { overflow-
 
 def write_page(path: str | Path, out: str | Path) -> Path:
     """Run the notebook at ``path`` and write what it shows to the file ``out``."""
-    page, text = Path(out), render(Path(path).stem, execute(path))
+    page, text = Path(out), render(Path(path).stem, execute(path, as_html))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, encoding="utf-8")
@@ -40,7 +40,7 @@ def write_page(path: str | Path, out: str | Path) -> Path:
 
 
 def render(title: str, done: list[Cell]) -> str:
-    """The whole page: prose, code and what the code displayed, in order."""
+    """The whole page: prose, code and what the code displayed, :func:`as_html`, in order."""
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<link rel="icon" href="data:,"><style>{STYLE}</style><script>{get_plotlyjs()}</script></head>'
@@ -51,10 +51,11 @@ def render(title: str, done: list[Cell]) -> str:
 def _cell(cell: Cell) -> str:
     if cell.prose:
         return MarkdownIt("js-default").render(cell.source)
-    return f"<pre>{escape(cell.source)}</pre>" + "".join(map(_shown, cell.shown))
+    return f"<pre>{escape(cell.source)}</pre>" + "".join(cell.shown)
 
 
-def _shown(value: object) -> str:
+def as_html(value: object) -> str:
+    """What a cell displayed: a figure, a frame's first rows, or anything as text."""
     if isinstance(value, go.Figure):
         return figure(value) if value.data else NOTHING
     if isinstance(value, DataFrame):

@@ -24,16 +24,19 @@ def widget(name: str, default: str, label: str) -> str:
 
 
 def number_widget(name: str, default: str, label: str) -> int:
-    """The whole number that the reader typed into a :func:`widget`; :class:`UsageError` where it is none.
+    """The number, 1 or more, that the reader typed into a :func:`widget`; :class:`UsageError` where it is none.
 
     >>> number_widget("limit_of_doctest", "2", "Limit")
     2
     """
     given = widget(name, default, label)
     try:
-        return int(given)
+        number = int(given)
     except ValueError:
         raise UsageError(f"{name}: {given!r} is no whole number") from None
+    if number < 1:
+        raise UsageError(f"{name}: {given!r} is less than 1")
+    return number
 
 
 def open_lake(root: str) -> Lake:

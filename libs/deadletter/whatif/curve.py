@@ -8,17 +8,17 @@ the queue tell what would have become of those that an earlier limit stopped.
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import numpy as np
-from scipy import stats
+from statistics import NormalDist
 
 WORTH_IT = 0.05
 """A further delivery is worth it while at least this share of the messages it is for succeed in the end."""
 ENOUGH = 20
 """Messages that must have been delivered so often before a delivery says anything."""
+DEVIATIONS = NormalDist().inv_cdf(0.975)
+"""Standard deviations on each side of an estimate in which 95 % lie."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,10 @@ class Advice:
 
 
 def curve(exits: Iterable[Mapping]) -> list[Point]:
-    """The survival curve of rows with ``deliveries``, ``outcome`` and ``messages``.
+    """The survival curve of rows with ``deliveries``, ``outcome`` and ``messages``, with Greenwood's interval.
 
-    Only deliveries after which something was settled, or a message left, have a point.
+    Only deliveries after which something was settled, or a message left, have a point. Libraries take one number a
+    message, of which a queue can have more than the memory holds.
 
     >>> exits = [{"deliveries": 1, "outcome": "settled", "messages": 6}]
     >>> exits += [{"deliveries": 1, "outcome": "unknown", "messages": 2}]
@@ -58,16 +59,17 @@ def curve(exits: Iterable[Mapping]) -> list[Point]:
     2 2 1 1 0.2
     """
     settled, censored = _by_delivery(exits)
-    found = stats.ecdf(stats.CensoredData(uncensored=_spread(settled), right=_spread(censored))).sf
-    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # where no interval is defined, it is null
-        interval = found.confidence_interval() if settled else None
-    points, reached = [], sum(settled.values()) + sum(censored.values())
+    points, reached, share, spread = [], sum(settled.values()) + sum(censored.values()), 1.0, 0.0
     for delivery in sorted(settled.keys() | censored.keys()):
-        at_it = settled.get(delivery, 0), censored.get(delivery, 0)
-        bounds = [_number(getattr(interval, side), delivery) if interval else None for side in ("low", "high")]
-        points.append(Point(delivery, reached, *at_it, float(found.evaluate(delivery)), *bounds))
-        reached -= sum(at_it)
+        done, left = settled.get(delivery, 0), censored.get(delivery, 0)
+        share *= 1 - done / reached
+        low = high = None  # after the last settlement of all nothing tells how far off the estimate is
+        if settled and done < reached:
+            spread += done / (reached * (reached - done))
+            far = DEVIATIONS * share * math.sqrt(spread)
+            low, high = round(max(share - far, 0.0), 6), round(min(share + far, 1.0), 6)
+        points.append(Point(delivery, reached, done, left, share, low, high))
+        reached -= done + left
     return points
 
 
@@ -78,15 +80,6 @@ def _by_delivery(exits: Iterable[Mapping]) -> tuple[dict[int, int], dict[int, in
         counts = settled if row["outcome"] == "settled" else censored
         counts[row["deliveries"]] = counts.get(row["deliveries"], 0) + row["messages"]
     return settled, censored
-
-
-def _spread(counts: Mapping[int, int]) -> np.ndarray:
-    return np.repeat(np.array(list(counts), dtype=float), list(counts.values()))
-
-
-def _number(bound: object, delivery: int) -> float | None:
-    value = float(bound.evaluate(delivery))
-    return None if np.isnan(value) else round(value, 6)
 
 
 def unsettled_after(points: Iterable[Point], deliveries: int) -> float:
