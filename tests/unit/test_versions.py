@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (14, "cc9d2f04c7e9d3d8")),
-        (JUDGES, deadletter.RULES_VERSION, ("21", "c6d5aad9e5a9fd6e")),
+        (PARSES, parsing.PARSER_VERSION, (15, "073216e9510d035d")),
+        (JUDGES, deadletter.RULES_VERSION, ("22", "f1a74d2c059807e3")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -31,6 +31,7 @@ POSTED_TO_D = zaqar(
 )
 TARGET_DELETED = zaqar("DELETE", "/v2/queues/d", 204, None)
 NONE_GIVEN = claim(status=204, response=None)
+RENEWED = zaqar("PATCH", "/v2/queues/orders/claims/k1", 204, {"ttl": 300, "grace": 60})
 RELEASED = zaqar("DELETE", "/v2/queues/orders/claims/k1", 204, None)
 
 
@@ -80,6 +81,11 @@ TOLD = {
     "taken again": [at(1, post(1)), grant(5, "k1"), at(6, RELEASED), grant(6, "k0")],
     "done in time": [*DEAD_AT_7, at(100, DELETED)],
     "done too late": [*DEAD_AT_7, at(7000, DELETED)],
+    "done at once": [*DEAD_AT_7, at(7, DELETED)],
+    "renewed to the end": [
+        *(at(1, LIMITED), at(2, post(1, {"ttl": 60})), grant(30, "k1"), at(40, RENEWED), at(40, RELEASED)),
+        at(200, NONE_GIVEN),
+    ],
     "made by a post": [LIMITED, POSTED_TO_D],
     "made again": [LIMITED, at(1, with_target(None)), at(2, TARGET_DELETED), at(3, POSTED_TO_D)],
     "gone again": [LIMITED, at(1, POSTED_TO_D), at(2, with_target(None)), at(3, TARGET_DELETED)],
@@ -129,6 +135,12 @@ def test_a_clock_of_whole_seconds_tells_what_claims_did_in_their_order(facts, de
     assert held["taken again"][0]["claimed_until"] == START.replace(tzinfo=None) + timedelta(seconds=66)
 
 
+def test_what_was_renewed_and_released_at_once_lives_as_long_as_its_renewal_says(dead):
+    """It succeeded, so it was before the release."""
+    (died,) = dead.where("tenant = 'renewed to the end'").collect()
+    assert died["dead_lettered_at"] == START.replace(tzinfo=None) + timedelta(seconds=200)
+
+
 def test_a_capture_by_a_clock_of_whole_seconds(silver):
     """Most of its claims are released in the second in which they were granted."""
     events = map(json.loads, lines_of(BUNDLED / "zaqar" / "orders-a.jsonl.gz"))
@@ -141,6 +153,7 @@ def test_what_had_expired_is_not_removed(dead):
     """The server answers 204 to who deletes it all the same."""
     ends = {row["tenant"]: row for row in dead.where("tenant LIKE 'done %'").collect()}
     assert ends["done in time"]["removed_at"] == START.replace(tzinfo=None) + timedelta(seconds=100)
+    assert ends["done at once"]["removed_at"] == START.replace(tzinfo=None) + timedelta(seconds=7)
     assert ends["done too late"]["removed_at"] is None and ends["done too late"]["expires_at"] is not None
 
 

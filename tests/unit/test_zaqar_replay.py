@@ -199,7 +199,7 @@ RELEASED_TWICE = [claimed(10, released=released(15)), claimed(20, released=relea
         pytest.param([claimed(10), claimed(100, released=released(190))], 0, id="released late"),
         pytest.param([claimed(10, released=released(130)), claimed(100)], 2, id="another's by then"),
         pytest.param([claimed(10), claimed(100, renewals=[renewal(120)])], 0, id="renewed"),
-        pytest.param([claimed(10), claimed(100, renewals=[renewal(190)])], 2, id="renewed late"),
+        pytest.param([claimed(10), claimed(100, renewals=[renewal(190)])], 0, id="renewed late"),
         pytest.param([claimed(100, renewals=[renewal(190)], released=released(200))], 0, id="renewed, released late"),
         pytest.param([*RELEASED_TWICE, claimed(30), claimed(130)], 2, id="released, then ran out"),
     ],

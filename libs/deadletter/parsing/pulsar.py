@@ -178,7 +178,7 @@ def _facts() -> str:
         created_at="time",
         posted=(
             f"named_struct({moment}, 'position', 0, 'ttl', NULL, "
-            "'delay', try_cast(try_cast(deliver_after_s AS double) AS bigint), 'producer', producer)"
+            "'delay', ceil(try_cast(deliver_after_s AS double)), 'producer', producer)"
         ),
     )
     receive = message_fact(

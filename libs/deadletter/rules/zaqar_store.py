@@ -68,24 +68,21 @@ def whole_second(time: int) -> int:
 
 
 def claim_events(claim: dict, habits: Habits) -> Iterator[tuple[int, str, dict]]:
-    """What a claim does to its messages, in time order: ``take``, ``renew``, ``release``.
+    """What a claim does to its messages: ``take``, each ``renew``, ``release``.
 
-    A renewal or release after the claim's end does nothing; only the release of a store that ``counts_anew`` still
-    sets back the count. ``claim`` has ``claim_id``, ``claimed`` (``time, ttl, grace``), ``renewals`` and ``released``.
+    A renewal that succeeded was in time, whatever the collector's clock says, and before a release in the same moment.
+    A release after the claim's end does nothing; only that of a store that ``counts_anew`` still sets back the count.
+    ``claim`` has ``claim_id``, ``claimed`` (``time, ttl, grace``), ``renewals`` in time order, and ``released``.
+    :func:`deadletter.gold.status.claim_steps` holds the same rules for Spark: both change together.
     """
-    claimed = claim["claimed"]
+    claimed, renewals, released = claim["claimed"], claim["renewals"] or [], claim["released"]
     yield claimed["time"], "take", claimed
-    end = whole_second(claimed["time"]) + claimed["ttl"] * SECOND
-    released = claim["released"]
-    steps = [(renewal["time"], "renew", renewal) for renewal in claim["renewals"] or []]
-    steps += [(released["time"], "release", released)] if released else []
-    for time, kind, step in sorted(steps, key=lambda s: s[:2]):
-        if end <= whole_second(time) and not (kind == "release" and habits.counts_anew):
-            continue
-        yield time, kind, step
-        if kind == "release":
-            return
-        end = whole_second(time) + step["ttl"] * SECOND
+    for renewal in renewals:
+        yield renewal["time"], "renew", renewal
+    last = renewals[-1] if renewals else claimed
+    end = whole_second(last["time"]) + last["ttl"] * SECOND
+    if released and (habits.counts_anew or whole_second(released["time"]) < end):
+        yield released["time"], "release", released
 
 
 @dataclass
