@@ -6,6 +6,7 @@ from deadletter.lake import Lake
 from deadletter.spark.session import get_spark
 from deadletter.steps import Summary, silver
 from deadletter.steps.quality import gated
+from deadletter.steps.release import complete
 from deadletter.steps.run import ahead
 
 
@@ -17,6 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
     lake, summary = Lake(get_spark(), given.lake), Summary()
     try:
         with gated(lake) as gate:
+            summary.warnings += complete(lake)
             silver.merge(lake, gate, summary)
             summary.warnings += ahead(summary.as_of)
         summary.warnings += gate.warnings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from shlex import quote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,6 +22,7 @@ from deadletter.rules.rabbitmq import SENDS
 from deadletter.rules.zaqar_store import REDIS, STORES, Habits
 from deadletter.spark.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
+from deadletter.triage import decisions_count
 
 WRITING = "writing"
 """The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards: a run that is killed between
@@ -29,29 +31,40 @@ STALE = -1
 """A source version no table has: what gold was derived from no longer is what silver holds."""
 MERGING = "merging"
 """The same of silver, where the next run merges the same facts again."""
-RELEASING = "releasing"
-"""The same while facts are merged that were released from quarantine: killed between, some are in silver and their
-events still wait. The next run parses all events again, as it cannot tell which."""
+RELEASING, CHOSEN = "releasing", 2
+"""The same of a release from quarantine: :data:`CHOSEN` while its events are judged, 1 while their facts are merged, 0
+afterwards. Killed between, the events still wait, and the next run judges them again."""
+SUITES = "suites"
+"""A digest of the rules that judged what was merged last. Where others judge the rest of it, an event could be in
+silver and in quarantine: all events are judged again then."""
 
 
 def gold_as_of(lake: Lake) -> datetime:
-    """The time (UTC) that the gold tables stand for; :class:`UsageError` where no run has finished."""
+    """The time (UTC) that the gold tables stand for; :class:`UsageError` where no run has judged an event."""
     done = lake.progress.of("gold")
     if done is None or done.as_of is None:
-        raise UsageError(f"{lake.root}: no run has finished here yet")
+        see = f"deadletter quarantine list --lake {quote(lake.root)}"
+        raise UsageError(f"{lake.root}: no run has found a usable event here yet; `{see}` tells what was refused")
     return done.as_of
 
 
 def is_half_written(lake: Lake) -> bool:
-    """Whether a run or a release is writing the silver or gold tables, or was interrupted as it did: some are as
-    before, some as of later."""
+    """Whether a run or a release is writing the silver or gold tables, or a decision about patterns is applied, or was
+    interrupted as it did: some are as before, some as of later."""
     notes = lake.progress.all()
-    return any(was_cut_short(notes, step) for step in (WRITING, MERGING)) or gold_is_behind(lake)
+    if any(was_cut_short(notes, step) for step in (WRITING, MERGING, RELEASING)) or gold_is_behind(lake):
+        return True
+    return "decisions" in notes and notes["decisions"].source_version != decisions_count(lake)
 
 
 def was_cut_short(notes: Mapping[str, Progress], step: str) -> bool:
     """Whether what one of the steps above writes was begun and not finished, as far as ``control.progress`` tells."""
     return step in notes and notes[step].source_version == 1
+
+
+def waits_for_release(notes: Mapping[str, Progress]) -> bool:
+    """Whether a release from quarantine was begun and not finished, as far as ``control.progress`` tells."""
+    return RELEASING in notes and notes[RELEASING].source_version != 0
 
 
 def gold_is_behind(lake: Lake) -> bool:

@@ -633,7 +633,7 @@ PROGRESS = Table(
         Column(
             "step",
             "string",
-            "silver or gold; merging, writing, releasing: 1 while one is written; others: what gold comes from",
+            "silver or gold; merging, writing, releasing: not 0 while one is written; others: what gold comes from",
         ),
         Column("source_version", "bigint", "Delta version of the source that is fully contained, or a digest of it"),
         Column("as_of", "timestamp", "The as_of that gold was computed for; for silver the latest event's time"),

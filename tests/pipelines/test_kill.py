@@ -23,7 +23,7 @@ STAGES = ("bronze:", "gold:", "quality:", "silver:", "gold:")
 SOON = {"quality:": 0.5}
 """Seconds after which a stage may be over."""
 ROOT = Path(__file__).parent.parent.parent
-TABLES = (*SILVER, tables.QUARANTINE, *GOLD)
+TABLES = (*SILVER, tables.QUARANTINE, *GOLD, tables.COLLATERAL)
 
 
 def slices(count):

@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 from deadletter import steps, tables
 from deadletter.dashboard.server import bundled
 from deadletter.errors import DeadletterError, UsageError
-from deadletter.lake import Lake
+from deadletter.lake import Lake, Progress
 from deadletter.parsing import PARSER_VERSION, zaqar
 from deadletter.report.queries import figures
 from deadletter.silver.quarantine import RELEASED
-from deadletter.snapshot import RELEASING, STALE, is_half_written
-from deadletter.steps import silver
-from deadletter.steps.release import _raw_events, release
+from deadletter.snapshot import CHOSEN, MERGING, RELEASING, STALE, SUITES, is_half_written
+from deadletter.steps import Summary, silver
+from deadletter.steps.quality import gated
+from deadletter.steps.release import _raw_events, complete, release
 from deadletter.triage import quarantined
 from tests import command
 from tests.pipelines.comparing import COMPARED, assert_same_tables
@@ -194,6 +195,54 @@ def test_a_release_stays_at_the_time_that_runs_judge_at(lake, monkeypatch):
     assert is_half_written(lake) and lake.progress.of(RELEASING).source_version == 1
 
 
+def test_a_run_completes_a_release_that_was_cut_short(lake, monkeypatch):
+    """Wherever it was killed; it judges what was released again, and nothing else."""
+    chosen = quarantined(lake).where("system = 'zaqar' AND reasons[0] LIKE 'long_ttl:%'")
+    ids = [row["event_id"] for row in chosen.collect()]
+    merged = lake.read(tables.MESSAGE_STATE).where(F.col("posted.event_id").isin(ids))
+    told = []
+    release_killed_at("deadletter.lake.lake.Lake.revise", lake, chosen, monkeypatch)
+    assert lake.progress.of(RELEASING).source_version == 1 and listed(lake) == WAITING
+    assert not merged.isEmpty()
+    with gated(lake, quiet):
+        assert complete(lake, told.append) == []
+        assert complete(lake, told.append) == []
+    assert told.count("silver: completing a release from quarantine that was interrupted") == 1
+    assert listed(lake) == {name: events for name, events in WAITING.items() if name[1] != "long_ttl"}
+    assert lake.progress.of(RELEASING).source_version == 0 and lake.progress.of("gold").source_version == STALE
+
+
+def test_a_release_that_failed_before_it_wrote_anything_is_over(lake, monkeypatch):
+    """And one that was cut short before stays for the next run, which derives gold."""
+    chosen = quarantined(lake).where("system = 'zaqar' AND reasons[0] LIKE 'long_ttl:%'")
+    gold = lake.progress.of("gold")
+    release_killed_at("deadletter.gates.gate.Gate.check", lake, chosen, monkeypatch)
+    assert lake.progress.of(RELEASING).source_version == 0 and lake.progress.of("gold") == gold
+    assert listed(lake) == WAITING
+    lake.progress.note(RELEASING, CHOSEN, None)  # killed there
+    assert "0 of 1 events released" in call(
+        "release", "--where", "raw LIKE '{half%'", "--lake", lake.root, "--why", "x"
+    )
+    assert lake.progress.of(RELEASING).source_version == CHOSEN and lake.progress.of("gold") == gold
+    call("discard", "--where", "reasons[0] LIKE 'long_ttl:%' AND raw LIKE '%7201%'", "--lake", lake.root, "--why", "x")
+    with gated(lake, quiet):
+        complete(lake, quiet)
+    assert lake.progress.of("gold").source_version == STALE
+    assert listed(lake, "--all")["zaqar", "long_ttl"] == 1, "what was discarded stays"
+
+
+def test_what_other_suites_let_pass_is_judged_again_where_a_run_was_cut_short(lake):
+    """Else an event would be in silver and in quarantine."""
+    refused = lake.read(tables.QUARANTINE).where("system = 'plusar'")
+    lake.progress.note_all({MERGING: Progress(1, None), SUITES: Progress(1, None)})
+    told = []
+    with gated(lake, quiet) as gate:
+        silver.merge(lake, gate, Summary(), told.append)
+    assert "silver: parsing all events again, as other suites judged what was merged when it was interrupted" in told
+    assert lake.progress.of(MERGING).source_version == 0 and refused.count() == 200
+    assert listed(lake) == {name: events for name, events in WAITING.items() if name[1] != "long_ttl"}
+
+
 @pytest.mark.soak
 def test_what_stays_has_the_reasons_of_now(lake, monkeypatch):
     monkeypatch.setitem(zaqar.RULES, "odd_ttl: a TTL is odd", "kind = 'post' AND exists(messages, m -> m.ttl = '7201')")
@@ -220,7 +269,7 @@ def test_killed_and_started_again(lake, monkeypatch, tmp_path):
     release(again, quarantined(again).where(where), "ann", "fix", quiet)
     run = Lake(lake.spark, str(shutil.copytree(lake.root, tmp_path / "run")))
     steps.run(run, str(tmp_path / "landing"), tell=told.append)
-    assert "silver: parsing all events again, as a release from quarantine was interrupted" in told
+    assert "silver: completing a release from quarantine that was interrupted" in told
     lake.progress.note(RELEASING, 0, None)  # as if it were the first time
     killed_at("deadletter.steps.gold.derive")
     steps.run(lake, str(tmp_path / "landing"), tell=quiet)

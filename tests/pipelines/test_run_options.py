@@ -97,6 +97,6 @@ def test_what_gold_stands_for_is_noted(runs):
     lake, *_ = runs
     notes = lake.progress.all()
     derived_with = {"decisions", "masks", "habits", "rules", "sample", "writing"}
-    assert notes.keys() == {"silver", "parser", "gold", "merging"} | derived_with
+    assert notes.keys() == {"silver", "parser", "gold", "merging", "suites"} | derived_with
     assert notes["merging"].source_version == notes["writing"].source_version == 0
     assert len({notes[step].as_of for step in ("silver", "gold")}) == 1

@@ -32,6 +32,7 @@ def called(name, *arguments):
         gated=lambda _: contextlib.nullcontext(gate),
         sources=SimpleNamespace(is_kafka=bool, find=list),
         bronze=SimpleNamespace(ingest=step),
+        complete=lambda _: [],
         silver=SimpleNamespace(merge=step),
         gold=SimpleNamespace(derive=step),
         maintain=step,
@@ -71,7 +72,7 @@ def test_silver_tells_that_a_collectors_clock_is_ahead(monkeypatch, capsys):
 
     main = task("silver")
     gate = contextlib.nullcontext(SimpleNamespace(warnings=[]))
-    main.__globals__.update(get_spark=lambda: None, Lake=lambda *_: None, gated=lambda _: gate)
+    main.__globals__.update(get_spark=lambda: None, Lake=lambda *_: None, gated=lambda _: gate, complete=lambda _: [])
     monkeypatch.setattr(silver, "merge", merge)
     main(["--lake", "lake"])
     assert "which is yet to come: is a collector's clock or time zone wrong?" in capsys.readouterr().out

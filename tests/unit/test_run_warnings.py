@@ -35,7 +35,7 @@ def test_what_was_warned_of_is_told_where_a_later_step_fails(spark, tmp_path, mo
     def derive(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr(bronze, "ingest", lambda *_: ["a line was cut"])
+    monkeypatch.setattr(bronze, "ingest", lambda lake, *_: lake.create_missing() or ["a line was cut"])
     monkeypatch.setattr(silver, "merge", merge)
     monkeypatch.setattr(gold, "derive", derive)
     (tmp_path / "landing" / "zaqar").mkdir(parents=True)

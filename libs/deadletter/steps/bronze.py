@@ -39,22 +39,20 @@ def _prepare(lake: Lake) -> None:
 
 
 def _take_in(lake: Lake, source: Source, size: int, tell: Tell) -> list[str]:
-    """Read one source; returns warnings. Those of before it is read are told at once where reading fails: the next run
-    may not have them again."""
+    """Read one source; returns warnings. What is gone is told at once as well: no later run has it again, should this
+    one be killed."""
     checkpoint = Path(lake.folder, "_checkpoints", tables.QUEUE_EVENTS.name, source.checkpoint)
     taken = partial(lake.read, tables.QUEUE_EVENTS)
-    warnings = source.ignored() + source.gone(checkpoint, taken)
+    gone = source.gone(checkpoint, taken)
+    for warning in gone:
+        tell(f"warning: {warning}")
+    warnings = source.ignored() + gone
     if not size:
         # what was taken in may be moved away
         if not checkpoint.exists():
             warnings.append(f"{source}: nothing to take in")
     else:
-        try:
-            _stream_or_rescue(lake, source, checkpoint, taken)
-        except (DeadletterError, PySparkException):
-            for warning in warnings:
-                tell(f"warning: {warning}")
-            raise
+        _stream_or_rescue(lake, source, checkpoint, taken)
     return warnings + source.unread(checkpoint, taken)
 
 

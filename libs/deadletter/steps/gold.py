@@ -248,13 +248,9 @@ def _judge(run: Derivation, gate: Gate, facts: SilverFacts, derived: Mapping[Tab
 
 
 def _write(run: Derivation, derived: Mapping[Table, DataFrame]) -> None:
-    together(
-        [
-            partial(run.lake.progress.note, WRITING, 1, run.as_of),
-            # first: they are made of the patterns that are there until now
-            partial(run.lake.replace, derived[tables.PATTERN_ALIASES], tables.PATTERN_ALIASES),
-        ]
-    )
+    run.lake.progress.note(WRITING, 1, run.as_of)
+    # before the others: they are made of the patterns that are there until now
+    run.lake.replace(derived[tables.PATTERN_ALIASES], tables.PATTERN_ALIASES)
     where = dict.fromkeys(WHOLE, "true") | dict.fromkeys(OF_MESSAGES, run.kept.written)
     together(
         partial(run.lake.replace, rows, table, where.get(table, run.scope.inside))

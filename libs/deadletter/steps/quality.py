@@ -22,34 +22,43 @@ from deadletter.steps.summary import Tell
 
 @contextmanager
 def gated(lake: Lake, tell: Tell = print, releases: bool = False) -> Iterator[Gate]:
-    """Hold the lake for one run, and give the gate that judges it; ``releases``: what comes from quarantine again.
+    """Hold the lake for one run, :func:`judged`. Raises before anything is read where another run is at work."""
+    load_all()
+    with lake.lock():
+        lake.clear_stage()  # of a run that was killed
+        try:
+            with judged(lake, tell, releases) as gate:
+                yield gate
+        finally:
+            lake.clear_stage()
+
+
+@contextmanager
+def judged(lake: Lake, tell: Tell = print, releases: bool = False) -> Iterator[Gate]:
+    """Give the gate that judges a run; ``releases``: what comes from quarantine again.
 
     At the end, also where the gate stopped the run, what it found is kept and shown; where anything fails, its warnings
     are told, as nobody else gets them then. What stopped the run is told even if it cannot be kept. Raises before
-    anything is read where a suite has a mistake, or where another run is at work.
+    anything is read where a suite has a mistake.
     """
     load_all()
     judged_at = datetime.now(UTC)
     run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}{RELEASE if releases else ''}"
     gate = Gate(run_id, judged_at, lake=lake.root)
-    with lake.lock():
-        lake.clear_stage()  # of a run that was killed
+    try:
         try:
+            yield gate
+        except GateError:
             try:
-                yield gate
-            except GateError:
-                try:
-                    _keep(lake, gate, tell)
-                except Exception as error:  # the gate's own word is what somebody has to act on
-                    tell(f"warning: what the gates found was not kept: {first_line(error)}")
-                raise
-            _keep(lake, gate, tell)
-        except Exception:
-            for warning in gate.warnings:
-                tell(f"warning: {warning}")
+                _keep(lake, gate, tell)
+            except Exception as error:  # the gate's own word is what somebody has to act on
+                tell(f"warning: what the gates found was not kept: {first_line(error)}")
             raise
-        finally:
-            lake.clear_stage()
+        _keep(lake, gate, tell)
+    except Exception:
+        for warning in gate.warnings:
+            tell(f"warning: {warning}")
+        raise
 
 
 def _keep(lake: Lake, gate: Gate, tell: Tell) -> None:

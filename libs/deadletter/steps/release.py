@@ -1,14 +1,16 @@
 """The way back from quarantine: events are judged again after a fix, or put aside for good.
 
-Quarantine is a function of the events, these decisions, and the rules as of when each event was last judged. A
-decision is written first, then the facts are merged, then quarantine is set to what is refused now, in one commit:
-killed before that, the events are still in quarantine, and the same command started again ends in the same tables, as
-does the next run, see :data:`~deadletter.snapshot.RELEASING`; killed later, gold is known to be out of date, see
+Quarantine is a function of the events, these decisions, and the rules as of when each event was last judged. A release
+is noted as begun, see :data:`~deadletter.snapshot.RELEASING`, then its decision is written, then the facts are merged,
+then quarantine is set to what is refused now, in one commit: killed between, the events are still in quarantine, and
+the next run judges them again, see :func:`complete`; killed later, gold is known to be out of date, see
 :func:`~deadletter.snapshot.gold_is_behind`, and the next run derives it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
@@ -17,12 +19,13 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
+from deadletter.gates.gate import Gate
 from deadletter.lake import Lake, Progress
 from deadletter.parsing import PARSER_VERSION
-from deadletter.silver.quarantine import DISCARDED, RELEASED
-from deadletter.snapshot import RELEASING, STALE, was_cut_short
+from deadletter.silver.quarantine import DISCARDED, RELEASED, released
+from deadletter.snapshot import CHOSEN, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
 from deadletter.steps import gold, silver
-from deadletter.steps.quality import gated
+from deadletter.steps.quality import gated, judged
 from deadletter.steps.summary import Summary, Tell
 
 
@@ -45,26 +48,74 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     with gated(lake, tell, releases=True) as gate:
         lake.create_missing()
         noted = lake.progress.all()
-        if "parser" in noted and noted["parser"].source_version != PARSER_VERSION:
+        if "parser" in noted and _reads_all_again(noted):
             raise UsageError(
                 "another version of deadletter read this lake's events, or a run that reads them again was interrupted:"
                 " `deadletter run` first; nothing was released"
             )
         ids = lake.stage(chosen.select("event_id", "captured_at"))
-        _decide(lake, ids, RELEASED, who, why)
         before, newest = noted.get("gold"), noted.get("silver")
-        lake.progress.note("gold", STALE, before and before.as_of)
-        events = lake.stage(_raw_events(lake, ids))
-        settle, begun = partial(_settle, lake, events), {RELEASING: Progress(1, None)}
-        latest = silver.merge_events(lake, gate, events, summary, tell, settle, begun)
-        if not was_cut_short(noted, RELEASING):  # of another release's events nobody knows here which these were
-            lake.progress.note(RELEASING, 0, None)
+        rest = noted.get(RELEASING, Progress(0, None))  # what another release left: the next run has to know of that
+        begun = Progress(rest.source_version or CHOSEN, None)
+        lake.progress.note_all({"gold": Progress(STALE, before and before.as_of), RELEASING: begun})
+        _decide(lake, ids, RELEASED, who, why)
+        stopped = {RELEASING: rest} | ({"gold": before} if before else {})
+        latest = _judge_again(lake, gate, ids, summary, tell, stopped)
+        lake.progress.note_all({RELEASING: rest})
         if before and latest is None:
             lake.progress.note_all({"gold": before})
         else:
             gold.derive(lake, gate, _judged_at(before, newest, lake.progress.of("silver")), tell=tell)
     summary.warnings += sorted(gate.warnings)
     return summary
+
+
+def complete(lake: Lake, tell: Tell = print) -> list[str]:
+    """Judge again what a release was to that was cut short; returns warnings. A run does so before it merges what is
+    new, under the same lock.
+
+    Where facts were merged already nobody knows of which events: all in quarantine are judged that anybody ever
+    released, also those that were discarded since. Raises :class:`~deadletter.errors.GateError` where a gate stops it.
+    """
+    noted, none_left = lake.progress.all(), {RELEASING: Progress(0, None)}
+    if not waits_for_release(noted) or _reads_all_again(noted):
+        return []
+    tell("silver: completing a release from quarantine that was interrupted")
+    lake.tune(lake.size(tables.QUARANTINE))
+    before, decisions = noted["gold"], lake.read(tables.QUARANTINE_DECISIONS)
+    ever = decisions.where(F.col("decision") == RELEASED).select("event_id")
+    meant = ever if was_cut_short(noted, RELEASING) else released(decisions)
+    with judged(lake, tell, releases=True) as gate:
+        waiting = lake.read(tables.QUARANTINE).select("event_id", "captured_at")
+        ids = lake.stage(waiting.join(meant, "event_id", "left_semi"))
+        if not ids.isEmpty():
+            lake.progress.note("gold", STALE, before.as_of)
+            # what fails before it has written anything is over, as it is for who began it
+            _judge_again(lake, gate, ids, Summary(), tell, none_left | {"gold": before})
+        lake.progress.note_all(none_left)
+    return sorted(gate.warnings)
+
+
+def _reads_all_again(noted: Mapping[str, Progress]) -> bool:
+    """Whether the next run judges all events again, those in quarantine among them."""
+    return noted.get("parser") != Progress(PARSER_VERSION, None) or silver.other_suites(noted)
+
+
+def _judge_again(
+    lake: Lake, gate: Gate, ids: DataFrame, summary: Summary, tell: Tell, stopped: Mapping[str, Progress]
+) -> datetime | None:
+    """Merge the facts of these events that are usable, and set quarantine; returns the latest time of a good one. Where
+    it fails and nothing was merged, ``stopped`` is noted."""
+    events = lake.stage(_raw_events(lake, ids))
+    settle = partial(_settle, lake, events)
+    begun = {RELEASING: Progress(1, None), SUITES: silver.suites_now()}
+    try:
+        return silver.merge_events(lake, gate, events, summary, tell, settle, begun)
+    except Exception:
+        with suppress(Exception):  # a disk that is full
+            if not was_cut_short(lake.progress.all(), RELEASING):
+                lake.progress.note_all(stopped)
+        raise
 
 
 def _judged_at(before: Progress | None, newest: Progress | None, now: Progress | None) -> datetime | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 
 from deadletter import sources, tables
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import Habits
 from deadletter.snapshot import chosen_habits
 from deadletter.sources import Source
-from deadletter.steps import bronze, gold, silver
+from deadletter.steps import bronze, gold, release, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Summary, Tell
 
@@ -45,6 +46,7 @@ def run(
                 lake.create_missing([tables.PROGRESS])
                 chosen_habits(lake, lake.progress.all(), habits)
             summary.warnings += bronze.ingest(lake, found, tell)
+            summary.warnings += release.complete(lake, tell)
             silver.merge(lake, gate, summary, tell)
             lake.clear_stage()  # gold reads tables
             summary.warnings += ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)
@@ -55,7 +57,8 @@ def run(
         for warning in summary.warnings:
             tell(f"warning: {warning}")
         if summary.events_quarantined:
-            tell(f"events refused: {summary.events_quarantined:,}. See: deadletter quarantine list --lake {lake.root}")
+            see = f"deadletter quarantine list --lake {quote(lake.root)}"
+            tell(f"events refused: {summary.events_quarantined:,}. See: {see}")
         raise
     summary.run_id = gate.run_id
     summary.warnings += sorted(gate.warnings)  # found side by side

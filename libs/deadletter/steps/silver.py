@@ -14,8 +14,8 @@ from deadletter import tables
 from deadletter.errors import GateError
 from deadletter.gates.gate import Gate
 from deadletter.gates.rows import reasons
-from deadletter.gates.suites import suite_of
-from deadletter.lake import Lake, Progress
+from deadletter.gates.suites import load_all, suite_of
+from deadletter.lake import Lake, Progress, digest
 from deadletter.parsing import PARSER_VERSION, brokers
 from deadletter.parsing.facts import Facts
 from deadletter.queues import MOST_QUEUES, of_queues
@@ -24,7 +24,7 @@ from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, excused, quarantine, refused, released, united
 from deadletter.silver.reconcile import balance, source_events
-from deadletter.snapshot import MERGING, RELEASING, STALE, was_cut_short
+from deadletter.snapshot import MERGING, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
 from deadletter.sources import bronze_day
 from deadletter.spark.parallel import together
 from deadletter.steps.summary import Summary, Tell
@@ -40,17 +40,19 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     """Merge the facts of bronze's new events into the silver tables.
 
     Progress is noted after the last merge: a run that was killed merges the same facts again, which
-    changes nothing. Where another version parsed the events, or a release was cut short, all are parsed again and what
+    changes nothing. Where another version parsed the events, or of :func:`other_suites`, all are parsed again and what
     was made is replaced.
     """
     noted = lake.progress.all()
-    released_in_part = was_cut_short(noted, RELEASING)
-    anew = released_in_part or "parser" not in noted or noted["parser"].source_version != PARSER_VERSION
+    same_version = "parser" in noted and noted["parser"].source_version == PARSER_VERSION
+    anew = not same_version or other_suites(noted)
     done = None if anew else noted.get("silver")
-    begun = {MERGING: Progress(1, None)}
+    begun = {MERGING: Progress(1, None), SUITES: suites_now()}
     if anew and "silver" in noted:
         lake.check_tables()
-        why = "a release from quarantine was interrupted" if released_in_part else "this version reads them differently"
+        why = "this version reads them differently"
+        if same_version:
+            why = "other suites judged what was merged when it was interrupted"
         tell(f"silver: parsing all events again, as {why}")
         # should this run be cut short, whatever version runs next parses them again, too
         as_of = noted["gold"].as_of if "gold" in noted else None
@@ -70,8 +72,19 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
     ended = {MERGING: Progress(0, None), "parser": Progress(PARSER_VERSION, None)}
-    ended |= {RELEASING: Progress(0, None)} if released_in_part else {}
+    ended |= {RELEASING: Progress(0, None)} if anew and waits_for_release(noted) else {}
     lake.progress.note_all(ended | {"silver": Progress(version, summary.as_of)})
+
+
+def suites_now() -> Progress:
+    """What judges what is merged now, for :data:`~deadletter.snapshot.SUITES`."""
+    return Progress(digest(load_all()), None)
+
+
+def other_suites(noted: Mapping[str, Progress]) -> bool:
+    """Whether a run or a release was cut short while it merged what other suites had let pass than judge now."""
+    now = suites_now()
+    return any(was_cut_short(noted, step) for step in (MERGING, RELEASING)) and noted.get(SUITES, now) != now
 
 
 def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | None:
