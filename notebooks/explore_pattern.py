@@ -11,8 +11,8 @@
 from deadletter.notebook import open_lake, views, widget
 from deadletter.pages import charts
 
-lake = open_lake(widget("lake", "", "Lake"))
-pattern = widget("pattern", "", "Pattern")
+root, pattern = widget("lake", "", "Lake"), widget("pattern", "", "Pattern")
+lake = open_lake(root)
 
 # COMMAND ----------
 

@@ -14,9 +14,8 @@ from deadletter.notebook import number_widget, open_lake, views, widget
 from deadletter.pages import charts
 from deadletter.report.queries import first_deliveries
 
-lake = open_lake(widget("lake", "", "Lake"))
-queue = widget("queue", "", "Queue")
-limit = number_widget("limit", "2", "Limit")
+root, queue, limit = widget("lake", "", "Lake"), widget("queue", "", "Queue"), number_widget("limit", "2", "Limit")
+lake = open_lake(root)
 
 # COMMAND ----------
 

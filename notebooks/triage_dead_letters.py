@@ -11,9 +11,8 @@
 from deadletter.notebook import open_lake, views, widget
 from deadletter.pages import charts
 
-lake = open_lake(widget("lake", "", "Lake"))
-queue = widget("queue", "", "Queue")
-since = widget("since", "", "Since")
+root, queue, since = widget("lake", "", "Lake"), widget("queue", "", "Queue"), widget("since", "", "Since")
+lake = open_lake(root)
 
 # COMMAND ----------
 

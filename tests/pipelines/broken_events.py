@@ -246,6 +246,7 @@ ZAQAR = {
     ),
     "message 10^15 seconds old": (text(claim({"age": 10**15})), "quarantine bad_age"),
     "age of words": (text(claim({"age": "old"})), "quarantine bad_age"),
+    "message that is posted in two days": (text(claim({"age": -172800})), "quarantine bad_age"),
     "delete of no message": (
         text(zaqar("DELETE", status=204, query={"ids": ""})),
         "quarantine no_message_ids",
@@ -483,6 +484,10 @@ PULSAR = {
     "dead letter of a topic that is not kept": (
         text(pulsar("dead_letter", 9, properties=origin(REAL_TOPIC=TOPIC.replace("persistent", "non-persistent")))),
         "silent: all messages of such a topic have one id",
+    ),
+    "send that was not stored": (
+        text(pulsar("send", message_id="-1:-1:-1")),
+        "silent: the broker took it for one sent before",
     ),
     "redelivery limit below 0": (
         text(pulsar("subscribe", dead_letter_policy={"maxRedeliverCount": -1})),

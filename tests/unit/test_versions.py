@@ -55,7 +55,7 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (15, "073216e9510d035d")),
+        (PARSES, parsing.PARSER_VERSION, (16, "2052033d19a73d69")),
         (JUDGES, deadletter.RULES_VERSION, ("22", "30e82c2ada2e5893")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],

@@ -56,10 +56,26 @@ def with_captured_at(lines: DataFrame, line: str = "raw") -> DataFrame:
 def clock(text: str) -> str:
     """SQL for an ISO 8601 time of the years 1 to 9999; null where ``text`` is none.
 
-    A time without a day does not read: Spark would take today's.
+    A time without a day does not read: Spark would take today's. To the minute, as Java writes a whole one, and with a
+    comma Spark reads none by itself.
+
+    >>> texts = ["2026-11-20T20:53:01.5Z", "2026-11-20T20:53Z", "2026-11-20T21:53:01,5+01:00", "20:53"]
+    >>> df = spark.createDataFrame([(text,) for text in texts], "text string")
+    >>> df.selectExpr(f"CAST({clock('text')} AS string) AS time").show()
+    +--------------------+
+    |                time|
+    +--------------------+
+    |2026-11-20 20:53:...|
+    | 2026-11-20 20:53:00|
+    |2026-11-20 20:53:...|
+    |                NULL|
+    +--------------------+
     """
     day = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}[T ][0-9]"
-    return f"CASE WHEN {text} RLIKE '{day}' THEN try_cast({text} AS timestamp) END"
+    to_second = f"regexp_replace({text}, '^([^T ]+[T ][0-9]{{1,2}}:[0-9]{{2}})(?=$|[Z+-])', '$1:00')"
+    with_dot = f"regexp_replace({to_second}, '(:[0-9]{{2}}),', '$1.')"
+    read = f"coalesce(try_cast({text} AS timestamp), try_cast({with_dot} AS timestamp))"
+    return f"CASE WHEN {text} RLIKE '{day}' THEN {read} END"
 
 
 def epoch(text: str, per_second: int = 1) -> str:

@@ -61,7 +61,7 @@ RULES = ENVELOPE_RULES | {
         f"kind IN {sql_list(BY_CONSUMERS)} AND coalesce(subscription, '') = ''"
     ),
     "bad_message_id: a message id is ledger:entry:partition[:batch]": (
-        f"kind IN {sql_list(ON_MESSAGES)} AND message_id IS NULL"
+        f"kind IN {sql_list(ON_MESSAGES)} AND message_id IS NULL AND NOT (kind = 'send' AND silent)"
     ),
     "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC": (
         "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
@@ -144,10 +144,11 @@ _ORIGIN_ID = "coalesce(property_map['ORIGIN_MESSAGE_ID'], property_map['ORIGIN_M
 _SILENT = (
     "coalesce(kind IN ('send', 'receive', 'acknowledge', 'negative_acknowledge')"
     " AND startswith(topic, 'non-persistent://')"
+    " OR kind = 'send' AND raw_id RLIKE '^[(]?-1[:,]-1[:,]'"
     " OR kind = 'dead_letter' AND startswith(origin_topic, 'non-persistent://'), false)"
 )
 """No broker keeps the messages of such a topic: all have one id, none is delivered again or dies. What a client sent on
-from there names none of them."""
+from there names none of them. A send of ledger -1 was not stored: the broker took it for one sent before."""
 
 
 _RETRIED = (

@@ -112,9 +112,10 @@ RULES = ENVELOPE_RULES | {
         "kind IN ('claim', 'pop') AND code != 204"
         " AND (messages IS NULL OR exists(messages, m -> coalesce(m.id, '') = ''))"
     ),
-    "bad_age: a message's age is not a number of seconds, at most 100 years": (
+    # below 0 by the difference of two clocks at most
+    "bad_age: a message's age is not a number of seconds, from minus a day to 100 years": (
         "kind IN ('claim', 'pop') AND exists(messages, m -> m.age IS NOT NULL AND NOT "
-        f"coalesce(abs(try_cast(m.age AS decimal(38,6))) <= {MOST_SECONDS}, false))"
+        f"coalesce(try_cast(m.age AS decimal(38,6)) BETWEEN -86400 AND {MOST_SECONDS}, false))"
     ),
     "no_claim_id: the response does not name its claim": (
         "kind IN ('claim', 'pop') AND size(messages) > 0 AND claim_id IS NULL"
