@@ -14,6 +14,9 @@ enabled=true|action=com.shop.orders.PAID|java.net.ConnectException: refused|Even
 task_0020_m_01|-27|85%|1,024|0.023958297|()|( 3 4 5 )|......|****|[1]|{"a": 1}|eyJhbGciOi.eyJzdWIi.c2ln
 Bearer AbCdEf123456.xyz|session opened for user ada|\u05e9\u05d2\u05d9\u05d0\u05d4|a\u0301e\u0300
 \u8ba2\u5355|\U0001f4a5|\x00\x1f|\u2028|\u0085|don't|a--b|x::y|#1##2##3|$100|50\u20ac|\u0661\u0662\u0663
+amqp://app:hun,t'er@rabbit:5672/|eyJhbGciOiJkaXIi..aXY.Y2lw.dGFn|password_confirmation=a|full_name=Ada van der Low
+customer_name: \u041f\u0435\u0442\u0440\u043e \u0406\u0432\u0430\u043d|NO93 8601 1117 947
+HTTP error (503)|(\u8d85\u65f6)|(5 \u20ac)|http://shop:8080,a=b@c
 {\\"password\\":\\"p&ss, w\\\\\\"0rd\\"}|"pwd":"a\\"b"|"last_name": "O\\\\"|api_key='x y|\\\\share\\jobs
 amqp://app:hunter2@rabbit:5672/|://ada@x:p@ss@|"password":  "hunter2"|{"phones": [\n  "1 2",\n "3"]}|tel: 020 7946
 {\\"token\\":\\n  \\"a b\\"}|bad credentials: ada|credentials = x|"private_key":\t'a b'|hotel: 7|secret_key=a
@@ -37,6 +40,7 @@ HOSTILE = {
     "colons": "ab:" * 200_000,
     "quotes": 'first_name="' * 50_000,
     "nested": '{"secret":["a",' * 60_000,
+    "names": "full_name=a" + " de la Ab" * 100_000,
     "people": '"customer":{"a":[' * 240 + ' "name":',
     "nobody": "'user':{" * 60_000 + " name",
     "escapes": 'password="' + '\\"a' * 300_000,

@@ -9,7 +9,17 @@ import pytest
 from pyspark.sql import functions as F
 
 from deadletter import tables
-from deadletter.gold.contrast import LEAST, LIFT, MOST_KEPT, SIGMAS, concentrated_in, differences, examples, trend
+from deadletter.gold.contrast import (
+    LEAST,
+    LIFT,
+    MOST_KEPT,
+    SIGMAS,
+    UNSEEN,
+    concentrated_in,
+    differences,
+    examples,
+    trend,
+)
 from deadletter.gold.dead_letter_counts import EXAMPLES, HOURS, dead_letter_counts, named_members, said
 from deadletter.gold.patterns import summarised
 from deadletter.gold.traits import PEOPLE
@@ -149,14 +159,17 @@ def lifted(its, usual):
         shares[tuple(place) if what in PEOPLE else tuple(place[:3]), name or what][value] += n
     found = {}
     for what, values in counted.items():
-        total, here, expected = values.total(), Counter(), Counter()
+        total, here, expected, seen_here, missed = values.total(), Counter(), Counter(), Counter(), 0
+        unseen = 0 if what in PEOPLE else UNSEEN
         for (place, value), n in values.items():
             here[value] += n
             of = shares[place, what]
             for usual_value in of:
                 expected[usual_value] += n * of[usual_value] / of.total()
+                seen_here[usual_value] += n * of[usual_value] / (of.total() + unseen)
+            missed += n * unseen / (of.total() + unseen) if of else 0
         for value, n in here.items():
-            above = n >= LIFT * expected[value]
-            if above and n - expected[value] >= LEAST + SIGMAS * expected[value] ** 0.5:
+            most = seen_here[value] + missed
+            if n >= LIFT * most and n - most >= LEAST + SIGMAS * most**0.5:
                 found[what, value] = n, pytest.approx(expected[value] / total, abs=6e-5)
     return found

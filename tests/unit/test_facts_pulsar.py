@@ -181,6 +181,18 @@ def test_a_death_that_names_nobody_is_its_only_receivers(died):
     assert (dead["subscription"], dead["claim_count"]) == (pulsar("receive")["subscription"], 1)
 
 
+BLANK_AT_LAST = story(
+    *(pulsar("send"), pulsar("receive"), pulsar("negative_acknowledge", error="KeyError: 'to'")),
+    *(pulsar("receive"), pulsar("negative_acknowledge", error=" \n")),
+    pulsar("dead_letter", 50, topic=DEAD_TOPIC, properties=origin()),
+)
+
+
+def test_a_blank_error_hides_none_that_says_something(died):
+    (dead,) = died(BLANK_AT_LAST)
+    assert dead["error"] == "KeyError: 'to'"
+
+
 def again(count):
     return {"properties": origin(RECONSUMETIMES=str(count), REAL_SUBSCRIPTION="s")}
 

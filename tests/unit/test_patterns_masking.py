@@ -74,6 +74,9 @@ def test_spark_and_python_mask_and_sign_alike(spark):
         ("errmsg='no route' error_code='X Y'", "errmsg='no route' error_code='X Y'"),
         ("<f>bad token in header => expected JWT</f>", "<f>bad token in header => expected JWT</f>"),
         ('Set-Cookie: prefs="dark"; session=abc', "Set-Cookie: <secret>"),
+        ("connect to amqp://app:hun,ter@rabbit:5672/shop failed", "connect to <url> failed"),
+        ("{'url':'http://host:80','by':'@ada'}", "{'url':'<url>','by':'@ada'}"),
+        ("http://shop:8080,owner=x@example.org", "<url>,owner=<email>"),
         ("Cookie: sid=abc; name=Ada Low; of=def was refused", "Cookie: <secret> was refused"),
     ],
 )
@@ -93,6 +96,24 @@ def test_what_is_cut_off_is_no_half_of_a_value(spark):
     assert all(MAX_CHARS - 2 * CUT_OFF < len(text) < MAX_CHARS for text in shown)
     whole = "x " * (MAX_CHARS // 2)
     assert mask_text(whole, private) == whole
+
+
+def test_what_is_masked_to_its_end_is_shown_to_its_end(spark):
+    texts = [f'{{"id":7,"token":"{"a" * 5000}","n":1}}', f'{{"id":7,"token":"{"a" * 4000}","note":"{"b" * 200}"}}']
+    rows = spark.createDataFrame([(text,) for text in texts], "t STRING")
+    shown = [row[0] for row in rows.select(mask(F.col("t"), private_masks())).collect()]
+    assert shown == [mask_text(text, private_masks()) for text in texts] == ['{"id":7,"token":<secret>'] * 2
+
+
+def test_a_skeleton_that_is_cut_ends_with_a_whole_word(spark):
+    """Of half an address the masks would see none."""
+    address, end = "ada.low@example.org", MAX_CHARS - CUT_OFF
+    texts = [f"{'x ' * ((end - before) // 2)}{address} {'y ' * CUT_OFF}" for before in range(2, 30, 2)]
+    rows = spark.createDataFrame([(text,) for text in texts], "t STRING")
+    bones = [row[0] for row in rows.select(skeleton(F.col("t"))).collect()]
+    assert bones == [skeleton_text(text) for text in texts]
+    assert {address in bone for bone in bones} == {True, False}
+    assert not [bone for bone in bones if "ada" in bone and address not in bone]
 
 
 def test_a_skeleton_says_of_a_text_what_the_text_says():
@@ -178,6 +199,21 @@ def test_a_private_value_is_hidden_to_its_end_however_deep_its_json_lies(text, m
         ("AccountKey=opensesame;x", "AccountKey=<secret>;x"),
         ('{"employee_name": "Ada Low", "userName":"Ada"}', '{"employee_name": <name>, "userName":<name>}'),
         ("username=ada, n=1", "username=<name>, n=1"),
+        (
+            '{"password":"a","password_confirmation":"a","n":1}',
+            '{"password":<secret>,"password_confirmation":<secret>,"n":1}',
+        ),
+        (
+            "password1=a, passwordRepeat=b, password_reset=soon, token2: expected",
+            "password1=<secret>, passwordRepeat=<secret>, password_reset=soon, token2: expected",
+        ),
+        (
+            "customer_name: \u0418\u0432\u0430\u043d \u041f\u0435\u0442\u0440\u043e\u0432 not found",
+            "customer_name: <name> not found",
+        ),
+        ("full_name=Ada van der Low, n=1", "full_name=<name>, n=1"),
+        ("account NO93 8601 1117 947 is closed", "account <iban> is closed"),
+        ("session eyJhbGciOiJkaXIi..aXY.Y2lwaGVy.dGFn. Bye", "session <token>. Bye"),
     ],
 )
 def test_private_values_are_found_however_languages_write_them(text, masked):
@@ -258,6 +294,8 @@ def test_a_private_value_may_be_on_a_line_of_its_own(text, masked):
     [
         ("amqp://app:hunter2@rabbit:5672/", "amqp://app:<secret>@rabbit:5672/"),
         ("redis://:p@ss,w)rd@mail.example.org", "redis://:<secret>@mail.example.org"),
+        ("amqp://app:hun'ter@rabbit:5672/", "amqp://app:<secret>@rabbit:5672/"),
+        ("('http://shop:8080','ada@example.org')", "('http://shop:8080','<email>')"),
         ("http://host:8080/a@b", "http://host:8080/a@b"),
         ('{"url":"http://host:80","by":"@ada"}', '{"url":"http://host:80","by":"@ada"}'),
     ],

@@ -19,6 +19,8 @@ EACH_HAS_ONE = "what = 'kind' AND name = 'encoding'"
 LEAST, LIFT, SIGMAS = 3, 1.5, 3
 """A value is told where it has so many times more members than expected, and more by so many members and so many
 standard deviations of a Poisson count: lift alone makes noise look like news."""
+UNSEEN = 3
+"""Messages with a value that a sample may have missed: where none of n has it, 3/n of all can still have it (95 %)."""
 
 
 def examples(counts: DataFrame) -> DataFrame:
@@ -62,8 +64,8 @@ def concentrated_in(counts: DataFrame, profiles: DataFrame, stage: Stage = as_it
     that its members have more often than the messages of their queues.
 
     A consumer is the one of a message's last delivery. ``profiles`` are rows of ``control.queue_profile``: consumers
-    and producers are compared with all delivered messages of the queue, fields with the healthy ones. ``stage`` keeps
-    what the members are counted by.
+    and producers are compared with all delivered messages of the queue, fields with a sample of the healthy ones.
+    ``stage`` keeps what the members are counted by.
     """
     people = F.col("what").isin(*PEOPLE)
     told = stage(counts.select("pattern_id", *QUEUE_KEY, F.inline("traits")))
@@ -73,37 +75,47 @@ def concentrated_in(counts: DataFrame, profiles: DataFrame, stage: Stage = as_it
     fields = profiles.where("what = 'field'").select(*QUEUE, F.col("name").alias("what"), "value", "messages")
     # where no healthy payload was seen, nothing tells how many have a field
     compared = profiles.where(EACH_HAS_ONE).select(*QUEUE).distinct()
-    by_field = lifts(told.where(~people).join(compared, list(QUEUE), "left_semi"), fields, QUEUE)
+    by_field = lifts(told.where(~people).join(compared, list(QUEUE), "left_semi"), fields, QUEUE, UNSEEN)
     row = F.struct("what", "value", "dead_letters", "share", "expected_share", "lift")
     urgent = F.struct(F.coalesce(-F.col("lift"), F.lit(float("-inf"))), -F.col("dead_letters"))
     return _top(by_people.unionByName(by_field), row, urgent, "concentrated_in")
 
 
-def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str]) -> DataFrame:
+def lifts(members: DataFrame, everyone: DataFrame, by: Sequence[str], unseen: int = 0) -> DataFrame:
     """Rows of ``pattern_id, what, value, dead_letters, share, expected_share, lift`` that stand out.
 
     ``members`` says in ``dead_letters`` how many of a ``pattern_id`` and queue (``by``) have each ``value`` of a
     ``what``, in one or several rows; ``everyone`` says in ``messages`` how many of a queue's have each value. Shares
     are of those that name a ``what``: of such members, and the expected one of such messages of each queue, weighted
-    by where the members are. ``lift`` is null where nobody else has the value.
+    by where the members are. ``lift`` is null where nobody else has the value. What stands out does so even if so many
+    of a queue's have each value that are ``unseen``.
     """
-    of = Window.partitionBy(*by, "what")
-    usual = (F.col("messages") / F.sum("messages").over(of)).alias("usual")
-    shares = everyone.select(*by, "what", "value", usual)
+    named = everyone.groupBy(*by, "what").agg(F.sum("messages").alias("of"))
     places = members.groupBy("pattern_id", *by, "what").agg(F.sum("dead_letters").alias("here"))
-    expected = places.join(shares, [*by, "what"]).groupBy("pattern_id", "what", "value")
-    # decimals: a sum of doubles depends on their order, which no run has in common with another
-    share = (F.col("here") * F.col("usual")).cast("decimal(38,12)")
-    expected = expected.agg(F.sum(share).cast("double").alias("expected"))
+    places = places.join(named, [*by, "what"])
+
+    def summed(count: Column, of: Column) -> Column:
+        # decimals: a sum of doubles depends on their order, which no run has in common with another
+        return F.sum((F.col("here") * count / of).cast("decimal(38,12)")).cast("double")
+
+    with_unseen = F.col("of") + unseen
+    expected = places.join(everyone.select(*by, "what", "value", "messages"), [*by, "what"])
+    expected = expected.groupBy("pattern_id", "what", "value").agg(
+        summed(F.col("messages"), F.col("of")).alias("expected"),
+        summed(F.col("messages"), with_unseen).alias("seen"),
+    )
+    missed = places.groupBy("pattern_id", "what").agg(summed(F.lit(unseen), with_unseen).alias("missed"))
     total = Window.partitionBy("pattern_id", "what")
     found = members.groupBy("pattern_id", "what", "value").agg(F.sum("dead_letters").alias("dead_letters"))
     judged = (
         found.withColumn("all", F.sum("dead_letters").over(total))
         .join(expected, ["pattern_id", "what", "value"], "left")
-        .withColumn("expected", F.coalesce("expected", F.lit(0.0)))
+        .join(missed, ["pattern_id", "what"], "left")
+        .withColumns({name: F.coalesce(name, F.lit(0.0)) for name in ("expected", "seen", "missed")})
     )
-    more = F.col("dead_letters") - F.col("expected")
-    stands_out = (F.col("dead_letters") >= LIFT * F.col("expected")) & (more >= LEAST + SIGMAS * F.sqrt("expected"))
+    most = F.col("seen") + F.col("missed")
+    more = F.col("dead_letters") - most
+    stands_out = (F.col("dead_letters") >= LIFT * most) & (more >= LEAST + SIGMAS * F.sqrt(most))
     return judged.where(stands_out).select(
         "pattern_id",
         "what",

@@ -186,8 +186,9 @@ def last_told(deliveries: Column, name: str) -> Column:
 
 
 def last_error(failures: Column) -> Column:
-    """The last error that a consumer gave; null where none gave one."""
-    return F.try_element_at(F.filter(failures, lambda f: f["error"].isNotNull()), F.lit(-1))["error"]
+    """The last error that a consumer gave; null where none gave one that is not blank."""
+    told = F.filter(failures, lambda f: F.coalesce(F.rlike(f["error"], F.lit(r"\S")), F.lit(False)))
+    return F.try_element_at(told, F.lit(-1))["error"]
 
 
 def _kept(fact: Column, limit: Column) -> Column:

@@ -63,7 +63,7 @@ def _keyed(grouped: DataFrame, pairs: DataFrame) -> DataFrame:
 
 def says_something(error: Column) -> Column:
     """Whether an error is there and not blank."""
-    return F.length(F.trim(F.coalesce(error, F.lit("")))) > 0
+    return F.coalesce(F.rlike(error, F.lit(r"\S")), F.lit(False))
 
 
 def _linked(told: DataFrame) -> DataFrame:

@@ -21,7 +21,10 @@ from deadletter.spark.columns import bound
 MAX_CHARS = 4096
 """Characters (code points) of a text that are looked at: what a text is about stands at its start."""
 CUT_OFF = 256
-"""Characters that a text which was cut loses at its end once it is masked: half of a value may look like none."""
+"""Characters that a text which was cut loses at its end once it is masked, unless a placeholder ends there: half of a
+value may look like none."""
+PLACEHOLDER = "<[a-z_]+>"
+"""What a placeholder looks like, as does many an element's name: what stands before it is whole in any case."""
 BLOCK = 8
 KEYS = frozenset(("name", "regex", "placeholder", "why", "private", "keep"))
 """What a user's row may have: of a misspelt ``private`` nobody would learn."""
@@ -82,16 +85,21 @@ def _user_mask(path: str | Path, place: int, row: object) -> Mask:
 
 def mask(text: Column, masks: Sequence[Mask] = MASKS, most: int = MAX_CHARS) -> Column:
     """The text's first ``most`` characters with every value replaced by its placeholder; of a longer text without the
-    last :data:`CUT_OFF`.
+    last :data:`CUT_OFF`, or without what follows its last placeholder where that is less.
 
     >>> df = spark.createDataFrame([("Took 1.04 s on mail.example.org",)], "t STRING")
     >>> df.select(mask(F.col("t"))).first()[0]
     'Took <duration> on <host>'
     """
     masked = in_turn(F.substring(text, 1, most), [_step(row) for row in masks])
-    # from its end, so that what is masked is named once, which would else be masked again for its length
-    start = F.when(F.length(text) > most, CUT_OFF + 1).otherwise(1)
-    return F.reverse(F.substr(F.reverse(masked), start))
+    is_cut = F.length(text) > most
+
+    def kept(masked: Column) -> Column:
+        to_placeholder = F.regexp_extract(masked, f"(?s)^.*{PLACEHOLDER}", 0)
+        length = F.greatest(F.length(masked) - CUT_OFF, F.length(to_placeholder), F.lit(0))
+        return F.when(is_cut, F.substr(masked, F.lit(1), length)).otherwise(masked)
+
+    return bound(masked, kept)
 
 
 def mask_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
@@ -104,7 +112,10 @@ def mask_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     for regex, replacement, needs in _compiled(tuple(masks)):
         if not needs or any(part in masked for part in needs):
             masked = regex.sub(replacement, masked)
-    return masked[:-CUT_OFF] if len(text) > MAX_CHARS else masked
+    if len(text) <= MAX_CHARS:
+        return masked
+    to_placeholder = re.match(f"(?s).*{PLACEHOLDER}", masked)
+    return masked[: max(len(masked) - CUT_OFF, to_placeholder.end() if to_placeholder else 0)]
 
 
 def private_masks(masks: Sequence[Mask] = MASKS) -> tuple[Mask, ...]:

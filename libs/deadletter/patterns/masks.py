@@ -99,8 +99,9 @@ def _value(bare: str) -> str:
 
 VALUE = _value(BARE + "++")
 NAME = _value(
-    BARE + r"++(?: (?![A-Za-z]{0,64}(?:Error|Exception|Fault|Failure|Timeout))"
-    r"[A-Z\u00C0-\u017F][A-Za-z\u00C0-\u017F'-]*+(?!:)){0,3}+"
+    BARE + r"++(?: (?:(?:v[ao]n|de[lnr]?|d[aiu]|l[ae]|bin|[ae]l) ){0,2}"
+    r"(?![A-Za-z]{0,64}(?:Error|Exception|Fault|Failure|Timeout))"
+    r"[A-Z\u00C0-\u017F\u0386-\u03AB\u0400-\u042F][A-Za-z\u00C0-\u1FFF'-]*+(?!:)){0,3}+"
 )
 """A value that may go on with further words in capitals, but for what is an error's name."""
 PERSON = "(?:customer|user|person|contact|recipient|patient|owner|employee)"
@@ -119,6 +120,8 @@ LETTERS = r"\u00C0-\u1FFF\u2C00-\uD7FF"
 """Letters of other alphabets than ours."""
 LABEL = "A-Za-z0-9" + LETTERS
 """What a part of a host's name is made of. Its last one is of one alphabet: a sentence may go on behind it."""
+NO_PORT = "(?![0-9]{1,5}[^A-Za-z0-9@])"
+"""Before what may be a password: the number of a port, and what else is told after it, is none."""
 NAME_END = "(?![A-Za-z0-9_]|[.@-][A-Za-z0-9])"
 
 
@@ -154,7 +157,10 @@ class Mask:
 WHERE = (
     Mask(
         "url",
-        START + r"[A-Za-z][A-Za-z0-9+.-]{1,19}://[^\s\"'<>,;)\]}]++",
+        START
+        + r"[A-Za-z][A-Za-z0-9+.-]{1,19}://(?:[^\s/:\"'\\<>]{0,64}:"
+        + NO_PORT
+        + r"[^\s/\"\\<>]{1,256}@)?[^\s\"'<>,;)\]}]++",
         "<url>",
         "http://10.0.0.1:80/x",
         needs=("://",),
@@ -177,7 +183,7 @@ WHERE = (
 PRIVATE = (
     Mask(
         "userinfo",
-        r"(://[^\s/:\"'\\<>]{0,64}:)[^\s/\"'\\<>]{1,256}(?=@)",
+        r"(://[^\s/:\"'\\<>]{0,64}:)(?![0-9]{1,5}')[^\s/\"\\<>]{1,256}(?=@)",
         "$1<secret>",
         "a password in a URL that is shown: amqp://app:hunter2@rabbit:5672/",
         True,
@@ -185,9 +191,9 @@ PRIVATE = (
     ),
     Mask(
         "jwt",
-        START + r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]++){1,2}",
+        START + r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]++|\.(?=\.)){1,4}",
         "<token>",
-        "eyJhbGciOi.eyJzdWIi.c2",
+        "eyJhbGciOi.eyJzdWIi.c2; an encrypted one has five parts, the second of which may be empty",
         True,
         needs=("eyJ",),
     ),
@@ -217,7 +223,11 @@ PRIVATE = (
         r"|(?:db|smtp|mail|user|redis|ldap|admin|root)[_.-]?pass|(?<=<)pass(?=>)|(?<![a-z._-])pass(?==)"
         r"|(?<=[\"'])pass(?=\\{0,3}[\"']\s{0,8}" + SIGN + r"\s{0,8}\\{0,3}[\"']))"
         # "bad credentials: user is locked" tells no secret
-        r"(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?)" + KEY_END + ")" + VALUE,
+        r"(?:s(?=\\{0,3}[\"']|[ \t]{0,8}=))?"
+        r"(?:[_-]?(?:confirm(?:ation)?|repeat|again|hash|value|old|new|[0-9]{1,2}(?=\\{0,3}[\"']|[ \t]{0,8}=)))?)"
+        + KEY_END
+        + ")"
+        + VALUE,
         "$1<secret>",
         "a value that its key calls secret: password=hunter2",
         True,
@@ -320,6 +330,7 @@ PRIVATE = (
     Mask(
         "iban",
         "(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: [A-Z0-9]{4}){3,7}(?: [A-Z0-9]{1,3})?(?![A-Za-z0-9])"
+        "|(?<![A-Za-z0-9])NO[0-9]{2}(?: [0-9]{4}){2} [0-9]{3}(?![A-Za-z0-9])"
         "|(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}[A-Z0-9]{4}[0-9]{7}[A-Z0-9]{0,19}(?![A-Za-z0-9])",
         "<iban>",
         "DE89 3704 0044 0532 0130 00",

@@ -28,7 +28,7 @@ from deadletter.patterns.codes import (
     spelt_in_letters,
     spelt_in_letters_text,
 )
-from deadletter.patterns.masking import in_turn, mask, mask_text
+from deadletter.patterns.masking import MAX_CHARS, in_turn, mask, mask_text
 from deadletter.patterns.masks import MASKS, Mask
 from deadletter.spark.columns import bound
 
@@ -51,6 +51,8 @@ ANY_DIGIT = f"[0-9]|{HEX_LETTER}"
 NO_CODE = f"(?:{ANY_DIGIT})(?!{TO_END})"
 """Asked of digits alone: before each character of a text it would take ten times as long."""
 
+CUT_WORD = r"[^\s\"'<>()\[\]{},;:=|]{1,256}+(?![\s\S])"
+"""The last word of a text that was cut, of which the masks would see half: an address looks like none then."""
 V = "\x01"
 MARK = r"[!#-&(),/:-@\[-^`{-~]"
 JOIN = "[,;:/|&=+#~*]"
@@ -63,8 +65,9 @@ SPELLING: tuple[tuple[str, str], ...] = (
         r"(?<![A-Za-z0-9_.~@+%$-])(?=[A-Za-z0-9_.~@+%$-]{0,256}" + V + r")[A-Za-z0-9_.~@+%$\-" + V + "]++",
         V,
     ),
-    # a value said again in brackets, or brackets with nothing in them, may be there or not
-    (r"\([^A-Za-z()]{0,64}\)", " "),
+    # a value said again in brackets, or brackets with nothing in them, may be there or not; no code, which has letters
+    # of private use for its digits, and no word of another alphabet
+    (r"\([^A-Za-z()\u00C0-\u00D6\u00D8-\u1FFF\u2C00-\uFFFF]{0,64}\)", " "),
     # every mark is a token of its own, except those that belong to a word
     (f"({MARK})", " $1 "),
     (r"(?<= )[.'\"-]++|[.'\"-]++(?= )", " "),
@@ -90,7 +93,12 @@ def skeleton(text: Column, masks: Sequence[Mask] = MASKS) -> Column:
     """
     # not `translate`, which looks at each character: a text has hardly ever one of the two
     plain = reduce(lambda so_far, sign: F.replace(so_far, F.lit(sign), F.lit("")), (OPEN, CLOSE), text)
-    return bound(mask(plain, (*_added(masks), *MARKS)), _with_one_digit)
+    is_cut = F.length(plain) > MAX_CHARS
+
+    def whole(marked: Column) -> Column:
+        return F.when(is_cut, F.regexp_replace(marked, F.lit(CUT_WORD), F.lit(""))).otherwise(marked)
+
+    return bound(bound(mask(plain, (*_added(masks), *MARKS)), whole), _with_one_digit)
 
 
 def signature(bones: Column, masks: Sequence[Mask] = MASKS) -> Column:
@@ -115,7 +123,9 @@ def _with_one_digit(marked: Column) -> Column:
 
 def skeleton_text(text: str, masks: Sequence[Mask] = MASKS) -> str:
     """Do what :func:`skeleton` does, for one Python string."""
-    marked = mask_text(text.translate(_NO_MARKS), (*_added(masks), *MARKS))
+    plain = text.translate(_NO_MARKS)
+    marked = mask_text(plain, (*_added(masks), *MARKS))
+    marked = re.sub(CUT_WORD, "", marked, flags=re.ASCII) if len(plain) > MAX_CHARS else marked
     return re.sub(NO_CODE if CLOSE in marked else ANY_DIGIT, DIGIT, marked)
 
 
