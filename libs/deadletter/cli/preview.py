@@ -15,8 +15,8 @@ from deadletter.cli.common import (
     say,
     say_first,
 )
-from deadletter.cli.show import cut
 from deadletter.errors import UsageError
+from deadletter.pages.rows import cut
 from deadletter.parsing.brokers import BROKERS
 from deadletter.parsing.envelope import MOST_SECONDS
 

@@ -24,9 +24,9 @@ from deadletter.cli.common import (
     say_first,
     teller,
 )
-from deadletter.cli.show import cut
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
+from deadletter.pages.rows import cut
 from deadletter.silver.quarantine import by_reason, waiting
 from deadletter.snapshot import gold_is_behind
 from deadletter.steps.release import discard as put_aside

@@ -30,6 +30,7 @@ from deadletter.cli.failing import Py4JJavaError
 from deadletter.errors import UsageError, last_cause
 from deadletter.gold.status import STANDING
 from deadletter.lake import Lake
+from deadletter.pages.rows import cut
 from deadletter.snapshot import status_at
 from deadletter.tables import Table
 
@@ -154,12 +155,3 @@ def print_records(records: list[dict], names: list[str]) -> None:
         say(f"--- {number} ---", bold=True)
         for name in names:
             say(f"{name:<{width}}  {one_line(cut(as_text(record[name]), 160))}")
-
-
-def cut(text: str, length: int) -> str:
-    """At most ``length`` characters, with a mark where something is left out.
-
-    >>> cut("poison message", 7)
-    'poison…'
-    """
-    return text if len(text) <= length else text[: length - 1] + "…"

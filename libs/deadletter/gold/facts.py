@@ -10,6 +10,7 @@ from functools import cached_property, partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from deadletter.patterns.linking import says_something
 from deadletter.rules.policy import histories, is_purge
 from deadletter.rules.pulsar import own
 from deadletter.rules.rabbitmq_counter import counting_classic
@@ -187,8 +188,7 @@ def last_told(deliveries: Column, name: str) -> Column:
 
 def last_error(failures: Column) -> Column:
     """The last error that a consumer gave; null where none gave one that is not blank."""
-    told = F.filter(failures, lambda f: F.coalesce(F.rlike(f["error"], F.lit(r"\S")), F.lit(False)))
-    return F.try_element_at(told, F.lit(-1))["error"]
+    return F.try_element_at(F.filter(failures, lambda f: says_something(f["error"])), F.lit(-1))["error"]
 
 
 def _kept(fact: Column, limit: Column) -> Column:

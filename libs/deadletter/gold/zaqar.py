@@ -340,11 +340,12 @@ def _with_removal(moved: DataFrame, lives: DataFrame, facts: SilverFacts, habits
         "tenant", F.col("queue").alias("dead_letter_queue"), F.col("policies").alias("target_policies")
     )
     died = F.timestamp_micros("died")
-    ways = ("deleted_there",) if habits.moved_are_out_of_reach else ("deleted", "deleted_there")
     expires = F.timestamp_micros("expires")
     # what is deleted there was there, however little the clock tells apart
-    since = {"deleted": F.col("deleted") > died, "deleted_there": F.col("deleted_there") >= died}
-    deletions = [F.when(since[name] & (F.col(name) < expires), F.col(name)) for name in ways]
+    ways = {"deleted_there": F.col("deleted_there") >= died}
+    if not habits.moved_are_out_of_reach:
+        ways["deleted"] = F.col("deleted") > died
+    deletions = [F.when(reached & (F.col(name) < expires), F.col(name)) for name, reached in ways.items()]
     emptied = emptied_after(F.col("target_policies"), last_sign(died, F.col("granted_there")), purges=F.lit(False))
     removed = F.least(*deletions, F.when(emptied < expires, emptied), F.timestamp_micros("removed"))
     joins = [

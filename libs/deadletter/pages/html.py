@@ -10,7 +10,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from deadletter.pages.rows import MOST_ROWS
+from deadletter.pages.rows import MOST_ROWS, cut
 
 NOTHING = '<p class="nothing">Nothing to show.</p>'
 NO_OTHERS: Mapping[str, str] = {}
@@ -64,8 +64,7 @@ def table(
 
 def _cell(value: object, longest: int | None) -> str:
     text = plain(value)
-    shown = text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
-    return f"<td{_kind_of(value)}>{escape(shown)}</td>"
+    return f"<td{_kind_of(value)}>{escape(cut(text, longest) if longest else text)}</td>"
 
 
 def _kind_of(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The rows that a page shows, and a queue's name for people."""
+"""The rows that a page shows, a name of a queue for people, and a text that is too long for them."""
 
 from __future__ import annotations
 
@@ -52,3 +52,12 @@ def place() -> Column:
     escaped = F.replace(short_name(), F.lit("%"), F.lit("%25"))
     queue = F.concat(tenant, F.lit("/"), F.replace(escaped, F.lit("/"), F.lit("%2F")))
     return F.concat_ws(" ", "system", queue, F.nullif("subscription", F.lit("")))
+
+
+def cut(text: str, length: int) -> str:
+    """At most ``length`` characters, with a mark where something is left out.
+
+    >>> cut("poison message", 7)
+    'poison…'
+    """
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -120,6 +120,8 @@ LETTERS = r"\u00C0-\u1FFF\u2C00-\uD7FF"
 """Letters of other alphabets than ours."""
 LABEL = "A-Za-z0-9" + LETTERS
 """What a part of a host's name is made of. Its last one is of one alphabet: a sentence may go on behind it."""
+USER, PASSWORD = r"[^\s/:\"'\\<>]{0,64}:", r"[^\s/\"\\<>]{1,256}"
+"""Between the slashes and the ``@`` of a URL."""
 NO_PORT = "(?![0-9]{1,5}[^A-Za-z0-9@])"
 """Before what may be a password: the number of a port, and what else is told after it, is none."""
 NAME_END = "(?![A-Za-z0-9_]|[.@-][A-Za-z0-9])"
@@ -157,10 +159,7 @@ class Mask:
 WHERE = (
     Mask(
         "url",
-        START
-        + r"[A-Za-z][A-Za-z0-9+.-]{1,19}://(?:[^\s/:\"'\\<>]{0,64}:"
-        + NO_PORT
-        + r"[^\s/\"\\<>]{1,256}@)?[^\s\"'<>,;)\]}]++",
+        START + rf"[A-Za-z][A-Za-z0-9+.-]{{1,19}}://(?:{USER}{NO_PORT}{PASSWORD}@)?" + r"[^\s\"'<>,;)\]}]++",
         "<url>",
         "http://10.0.0.1:80/x",
         needs=("://",),
@@ -183,7 +182,7 @@ WHERE = (
 PRIVATE = (
     Mask(
         "userinfo",
-        r"(://[^\s/:\"'\\<>]{0,64}:)(?![0-9]{1,5}')[^\s/\"\\<>]{1,256}(?=@)",
+        rf"(://{USER})(?![0-9]{{1,5}}'){PASSWORD}(?=@)",
         "$1<secret>",
         "a password in a URL that is shown: amqp://app:hunter2@rabbit:5672/",
         True,

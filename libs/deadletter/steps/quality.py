@@ -22,7 +22,8 @@ from deadletter.steps.summary import Tell
 
 @contextmanager
 def gated(lake: Lake, tell: Tell = print, releases: bool = False) -> Iterator[Gate]:
-    """Hold the lake for one run, :func:`judged`. Raises before anything is read where another run is at work."""
+    """Hold the lake for one run, :func:`judged`. Raises before anything is read where a suite has a mistake, or where
+    another run is at work."""
     load_all()
     with lake.lock():
         lake.clear_stage()  # of a run that was killed
@@ -38,10 +39,8 @@ def judged(lake: Lake, tell: Tell = print, releases: bool = False) -> Iterator[G
     """Give the gate that judges a run; ``releases``: what comes from quarantine again.
 
     At the end, also where the gate stopped the run, what it found is kept and shown; where anything fails, its warnings
-    are told, as nobody else gets them then. What stopped the run is told even if it cannot be kept. Raises before
-    anything is read where a suite has a mistake.
+    are told, as nobody else gets them then. What stopped the run is told even if it cannot be kept.
     """
-    load_all()
     judged_at = datetime.now(UTC)
     run_id = f"{judged_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}{RELEASE if releases else ''}"
     gate = Gate(run_id, judged_at, lake=lake.root)

@@ -61,10 +61,10 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
         _decide(lake, ids, RELEASED, who, why)
         stopped = {RELEASING: rest} | ({"gold": before} if before else {})
         latest = _judge_again(lake, gate, ids, summary, tell, stopped)
-        lake.progress.note_all({RELEASING: rest})
         if before and latest is None:
-            lake.progress.note_all({"gold": before})
+            lake.progress.note_all(stopped)
         else:
+            lake.progress.note_all({RELEASING: rest})
             gold.derive(lake, gate, _judged_at(before, newest, lake.progress.of("silver")), tell=tell)
     summary.warnings += sorted(gate.warnings)
     return summary

@@ -50,9 +50,8 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     begun = {MERGING: Progress(1, None), SUITES: suites_now()}
     if anew and "silver" in noted:
         lake.check_tables()
-        why = "this version reads them differently"
-        if same_version:
-            why = "other suites judged what was merged when it was interrupted"
+        by_suites = "other suites judged what was merged when it was interrupted"
+        why = by_suites if same_version else "this version reads them differently"
         tell(f"silver: parsing all events again, as {why}")
         # should this run be cut short, whatever version runs next parses them again, too
         as_of = noted["gold"].as_of if "gold" in noted else None
@@ -83,8 +82,8 @@ def suites_now() -> Progress:
 
 def other_suites(noted: Mapping[str, Progress]) -> bool:
     """Whether a run or a release was cut short while it merged what other suites had let pass than judge now."""
-    now = suites_now()
-    return any(was_cut_short(noted, step) for step in (MERGING, RELEASING)) and noted.get(SUITES, now) != now
+    cut_short = any(was_cut_short(noted, step) for step in (MERGING, RELEASING))
+    return cut_short and noted.get(SUITES) not in (None, suites_now())
 
 
 def _new_events(lake: Lake, done: Progress | None, version: int) -> DataFrame | None:
