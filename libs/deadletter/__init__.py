@@ -9,5 +9,5 @@ what people decide, ``tracking`` a run in MLflow; ``cli``, ``explain``, ``whatif
 """
 
 __version__ = "0.1.0"
-RULES_VERSION = "23"
+RULES_VERSION = "24"
 """Raised whenever a rule changes what is called dead, so that gold says which rules judged a row."""

@@ -92,6 +92,49 @@ def test_what_is_missing_is_told_also_where_its_key_has_dots_and_what_comes_afte
     assert found["more"] == ("$ followed by more", ["the payload is followed by more"])
 
 
+def of_stock(number, **changed):
+    """An order that says how many there are of things: most of these are in one message alone."""
+    named = {f"thing-{chr(97 + number % 26)}{chr(97 + number // 26)}": number, "lamp": number}
+    return json.dumps({"id": number, "stock": named, "flags": {"new": True}} | changed)
+
+
+def test_a_key_of_a_map_is_a_value_and_tells_a_fault_only_by_a_kind_that_no_other_key_has(spark):
+    healthy = [of_stock(number) for number in range(200)]
+    # what few messages have makes no map of what all others have
+    healthy += [json.dumps({"id": 7, "stock": {}, "flags": {"new": True, "gift": True}})] * 3
+    usual = profile(
+        spark.createDataFrame([("q", it) for it in healthy], "queue STRING, payload STRING"), "payload", ["queue"]
+    )
+    assert usual.first()["maps"] == ["$.stock"]
+    dead = {
+        "another thing": of_stock(1, stock={"chair": 3, "lamp": 2}),
+        "without a number": of_stock(1, stock={"chair": None, "table": None, "lamp": 2}),
+        "an object": of_stock(1, stock={"chair": {"seats": [1]}, "lamp": 2}),
+        "usual key": of_stock(1, stock={"lamp": "many", "chair": 2}),
+        "new beside it": of_stock(1, callback="http"),
+        "no map": of_stock(1, flags={"new": True, "sale": True}),
+    }
+    assert {name: key for name, (key, _) in keys(spark, usual, dead, "q").items()} == {
+        "another thing": HEALTHY,
+        "without a number": "$.stock.<key> null",
+        "an object": "$.stock.<key> object",
+        "usual key": "$.stock.lamp text",
+        "new beside it": "$.callback new",
+        "no map": "$.flags.sale new",
+    }
+    assert keys(spark, usual, dead, "q")["an object"][1] == ["$.stock.<key> is object instead of number"]
+
+
+def test_a_few_messages_make_a_map_of_keys_that_each_had_once(spark):
+    healthy = [json.dumps({"id": n, "to": {f"{chr(97 + n)}-desk": 1}}) for n in range(20)]
+    usual = profile(
+        spark.createDataFrame([("q", it) for it in healthy], "queue STRING, payload STRING"), "payload", ["queue"]
+    )
+    dead = {"other": '{"id": 3, "to": {"z-desk": 1}}', "new": '{"id": 3, "to": {"z-desk": 1}, "of": {"a": 1}}'}
+    found = keys(spark, usual, dead, "q")
+    assert (found["other"][0], found["new"][0]) == (HEALTHY, "$.of new")
+
+
 def payloads():
     named = {name: json.dumps(body) for name, body in POISON.items()}
     whole = named["healthy"]

@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (16, "2052033d19a73d69")),
-        (JUDGES, deadletter.RULES_VERSION, ("23", "4a8d6410fae41582")),
+        (JUDGES, deadletter.RULES_VERSION, ("24", "a43b21b4470c8db1")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from deadletter.patterns.masking import shown_value
 from deadletter.patterns.masks import MASKS, Mask
-from deadletter.patterns.profile import fact, facts, parent_of, parts, shape
+from deadletter.patterns.profile import any_key, fact, facts, is_key, parent_of, parts, shape
 from deadletter.patterns.shape import APART, WHOLE
 
 HEALTHY = "looks healthy"
@@ -41,7 +41,8 @@ def deviations(
 
     ``profiles`` is what is usual by queue, see :func:`deadletter.patterns.profile.profile_of`; ``by`` names the columns
     of the queue. ``deviation`` is a list of sentences for people, empty where the payload looks healthy, or its queue
-    has too few healthy messages. Of a payload that no event showed (null) nothing is said.
+    has too few healthy messages. Of a payload that no event showed (null) nothing is said. A key of a map is a value:
+    what is told is only where it has something that no other key of the map has.
 
     >>> from deadletter.patterns.profile import profile
     >>> good = [("q", '{"id": %d, "to": "a"}' % n) for n in range(30)]
@@ -56,12 +57,20 @@ def deviations(
     $.to = b ['$.to has a value that hardly any healthy message has: b']
     $.to missing ['$.to is missing']
     looks healthy []
+    >>> stock = [("q", '{"stock": {"sku-%s": 1}}' % chr(97 + n)) for n in range(26)]
+    >>> usual = profile(spark.createDataFrame(stock, "queue STRING, payload STRING"), "payload", ["queue"])
+    >>> other = [("q", '{"stock": {"lamp": 3}}'), ("q", '{"stock": {"lamp": null}}')]
+    >>> found = deviations(spark.createDataFrame(other, "queue STRING, payload STRING"), usual, "payload", ["queue"])
+    >>> sorted(row.deviation_key for row in found.collect())
+    ['$.stock.<key> null', 'looks healthy']
     """
     said = dead.withColumn("_facts", facts(F.col(payload_col)))
     # each in a column of its own: inside a function of arrays an expression is computed again for every element
     wrong = (
         _with_yardstick(said, profiles, by)
         .withColumn("_odd", _odd(F.col("_facts"), F.col("_usual")))
+        .withColumn("_values", _keys_of_maps(F.col("_odd"), F.col("_usual.maps")))
+        .withColumn("_odd", _without_keys_of_maps(F.col("_odd"), F.col("_values"), F.col("_usual.usual")))
         .withColumn("_gone", parts(F.array_except("_usual.required", "_facts")))
         .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_gone"), F.col("_usual"), masks))
         .withColumn("_wrong", F.slice(F.array_sort("_wrong"), 1, MOST_DEPARTURES))
@@ -87,7 +96,7 @@ def tells_a_fault(key: Column) -> Column:
 
 def _with_yardstick(dead: DataFrame, profiles: DataFrame, by: Sequence[str]) -> DataFrame:
     """Add ``_usual``, the queue's profile; null where it has too few healthy messages for one."""
-    yardstick = F.struct("messages", "usual", "required", "vocabularies", "longest")
+    yardstick = F.struct("messages", "usual", "required", "vocabularies", "longest", "maps")
     own = profiles.select(*[F.col(name).alias(f"_own_{name}") for name in by], yardstick.alias("_usual"))
     same = [F.col(name) == F.col(f"_own_{name}") for name in by]
     return dead.join(F.broadcast(own), same, "left")
@@ -97,6 +106,25 @@ def _odd(said: Column, usual: Column) -> Column:
     """What of ``said`` is not usual, taken apart; values only of paths with a vocabulary, as those of others differ."""
     unusual = parts(F.array_except(said, usual["usual"]))
     return F.filter(unusual, lambda f: (f["what"] != "value") | F.array_contains(usual["vocabularies"], f["path"]))
+
+
+def _keys_of_maps(odd: Column, maps: Column) -> Column:
+    """The paths of unusual keys of maps; null where there is no map, as nothing is looked at then."""
+    paths = F.filter(
+        odd,
+        lambda f: (f["what"] == "path") & is_key(f["path"]) & F.array_contains(maps, parent_of(f["path"])),
+    )
+    return F.when(F.size(maps) > 0, paths["path"])
+
+
+def _without_keys_of_maps(odd: Column, values: Column, usual: Column) -> Column:
+    """``odd`` with the kind of each of the ``values``, unusual keys of maps, told of any key, if that is unusual; and
+    without all else that is said of them and of what lies below them."""
+    theirs = F.filter(odd, lambda f: (f["what"] == "kind") & F.array_contains(values, f["path"]))
+    kinds = F.array_distinct(F.transform(theirs, lambda f: f.withField("path", any_key(parent_of(f["path"])))))
+    unlike = F.filter(kinds, lambda f: ~F.array_contains(usual, fact("kind", f["path"], f["word"])))
+    others = F.filter(odd, lambda f: ~F.exists(values, lambda path: (f["path"] == path) | _is_below(f["path"], path)))
+    return F.when(F.size(values) > 0, F.concat(others, unlike)).otherwise(odd)
 
 
 def _wrong(said: Column, odd: Column, gone: Column, usual: Column, masks: Sequence[Mask]) -> Column:
@@ -186,7 +214,9 @@ def _top_most(wrong: Column) -> Column:
 
 
 def _follows(w: Column, other: Column) -> Column:
-    below = w["path"].startswith(F.concat(other["path"], F.lit("."))) | w["path"].startswith(
-        F.concat(other["path"], F.lit("["))
-    )
-    return below | ((w["path"] == other["path"]) & (w["rank"] > other["rank"]))
+    same = w["path"] == other["path"]
+    return _is_below(w["path"], other["path"]) | (same & (w["rank"] > other["rank"]))
+
+
+def _is_below(path: Column, other: Column) -> Column:
+    return path.startswith(F.concat(other, F.lit("."))) | path.startswith(F.concat(other, F.lit("[")))

@@ -19,6 +19,11 @@ LARGEST_VOCABULARY = 64
 UNSEEN = 0.01
 """A path has a vocabulary when the share of values seen only once, which is about the chance that the
 next message brings a new one (Good and Turing), is no greater than this."""
+MAP = 0.05
+"""Share of unusual keys among all that an object has in healthy messages from which on it is a map: its keys are
+values, and one that no message had before says nothing."""
+ANY = "<key>"
+"""Stands in a path for whatever key a map has."""
 PARTS = ("what", "path", "word")
 
 
@@ -84,11 +89,16 @@ def profile_of(counted: DataFrame, by: Sequence[str]) -> DataFrame:
 
     ``counted`` has each of the :func:`facts` as ``what, path, word``, and in ``n`` how many healthy messages say it.
     Columns: ``by``, ``messages``, ``usual`` (the usual facts), ``required`` (the facts that tell of paths that are
-    there whenever the object they belong to is), ``vocabularies`` (the paths with few values) and ``longest`` (the
-    greatest usual length, as a power of two).
+    there whenever the object they belong to is), ``vocabularies`` (the paths with few values), ``longest`` (the
+    greatest usual length, as a power of two) and ``maps`` (the paths of objects whose keys are values; the usual facts
+    tell of their keys' kinds by the path :func:`any_key`).
     """
     keys = list(by)
-    return _summarised(_judged(counted, keys), keys).where(F.col("messages") >= MIN_HEALTHY)
+    judged = _judged(counted, keys)
+    told = _summarised(judged, keys).where(F.col("messages") >= MIN_HEALTHY).join(_maps(judged, keys), keys, "left")
+    none = F.array().cast("array<string>")
+    usual = F.array_sort(F.concat("usual", F.coalesce("_of_keys", none)))
+    return told.withColumns({"usual": usual, "maps": F.coalesce("maps", none)}).drop("_of_keys")
 
 
 def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:
@@ -136,6 +146,38 @@ def _summarised(judged: DataFrame, keys: list[str]) -> DataFrame:
     )
     required = F.array_sort(F.transform(always, lambda p: fact("path", p["path"], "")))
     return gathered.select(*keys, "messages", "usual", required.alias("required"), "vocabularies", "longest")
+
+
+def _maps(judged: DataFrame, keys: list[str]) -> DataFrame:
+    """``maps``, see :func:`profile_of`, and ``_of_keys``: the usual kinds of what any of their keys has."""
+    is_path = F.col("what") == "path"
+    rare = is_path & (~F.col("usual") | (F.col("n") == 1))
+    told = judged.where(F.col("what").isin("path", "kind") & is_key(F.col("path")))
+    words = told.groupBy(*keys, parent_of(F.col("path")).alias("map"), "what", "word").agg(
+        F.sum("n").alias("n"), F.coalesce(F.sum(F.when(rare, F.col("n"))), F.lit(0)).alias("rare")
+    )
+    objects = words.groupBy(*keys, "map").agg(
+        F.sum(F.when(is_path, F.col("n"))).alias("all"),
+        F.sum("rare").alias("rare"),
+        F.collect_list(F.when(~is_path, F.struct("word", "n"))).alias("kinds"),
+    )
+    maps = objects.where((F.col("all") >= MIN_HEALTHY) & (F.col("rare") >= MAP * F.col("all")))
+    usual = F.filter("kinds", lambda kind: kind["n"] >= USUAL * F.col("all"))
+    of_keys = F.transform(usual, lambda kind: fact("kind", any_key(F.col("map")), kind["word"]))
+    gathered = maps.withColumn("of_keys", of_keys).groupBy(*keys)
+    return gathered.agg(
+        F.array_sort(F.collect_list("map")).alias("maps"), F.flatten(F.collect_list("of_keys")).alias("_of_keys")
+    )
+
+
+def is_key(path: Column) -> Column:
+    """Whether a path is that of an object's key: neither the whole nor an array's elements."""
+    return path.startswith(WHOLE) & F.contains(path, F.lit(".")) & ~path.endswith("[]")
+
+
+def any_key(path: Column) -> Column:
+    """The path of whatever key the map at ``path`` has."""
+    return F.concat(path, F.lit(f".{ANY}"))
 
 
 def parent_of(path: Column) -> Column:
