@@ -436,7 +436,11 @@ PATTERN_DECISIONS = Table(
     (
         Column("pattern_id", "string", "The pattern, by the id it had then"),
         Column("action", "string", "resolve, reopen, mute, unmute, merge or split"),
-        Column("target", "string", "merge: the pattern it becomes part of; mute: what its template was, null: any"),
+        Column(
+            "target",
+            "string",
+            "merge: the pattern it becomes part of; mute: its template then, null: any; split: what keeps the id says",
+        ),
         Column("along", "string", "split: queue, error or deviation; null: undo a merge or a split"),
         Column("effective_at", "timestamp", "resolve: a death after it is a regression"),
         Column("decided_by", "string", "Who decided"),

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 
 from deadletter import tables
 from deadletter.errors import UsageError
+from deadletter.gold.dead_letter_counts import said as dead_letters_say
 from deadletter.gold.decisions import Decisions, standing
-from deadletter.gold.identity import aliases
+from deadletter.gold.identity import aliases, part
 from deadletter.gold.patterns import judged
 from deadletter.lake import Lake
 from deadletter.silver.quarantine import with_decisions
@@ -146,12 +147,17 @@ def decide(
     along: str | None = None,
 ) -> None:
     """Write a decision down, in force from ``at`` (UTC) on. A mute notes the pattern's present template, and holds for
-    what that says; raises :class:`UsageError` where the pattern has no dead letter now, and so none."""
+    what that says; raises :class:`UsageError` where the pattern has no dead letter now, and so none. A split notes
+    which part keeps the pattern's id: the one with its earliest dead letter."""
     if action == "mute":
         now = lake.read(tables.POISON_PATTERNS).where(F.col("pattern_id") == pattern).select("template").first()
         if now is None:
             raise UsageError(f"pattern {pattern} has no dead letter now, so there is nothing to mute")
         target = now["template"]
+    if along:
+        said = dead_letters_say(lake.read(tables.DEAD_LETTER_COUNTS).where(F.col("pattern_id") == pattern))
+        first = said.orderBy("earliest").select(F.coalesce(part(along), F.lit("")).alias("part")).first()
+        target = first and first["part"]
     told = "pattern_id STRING, action STRING, target STRING, along STRING, effective_at TIMESTAMP, decided_by STRING"
     row = frame_of(lake.spark, [(pattern, action, target, along, at, by, why)], f"{told}, why STRING")
     lake.append_now(row, tables.PATTERN_DECISIONS, "decided_at")

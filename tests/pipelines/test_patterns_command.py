@@ -70,6 +70,23 @@ def test_decisions_hold_and_are_taken_back(own_lake, monkeypatch):
             call(own_lake, "split", name, *WHO)
 
 
+def test_a_split_notes_which_part_keeps_the_id(own_lake):
+    of_queue = {row["queues"][0]: name for name, row in listed(own_lake).items()}
+    one, other = list(of_queue.values())[:2]
+    call(own_lake, "merge", one, "--into", other, *WHO)
+    whole = listed(own_lake)[other]
+    dead = own_lake.read(tables.DEAD_LETTERS).where(F.col("pattern_id") == whole["pattern_id"])
+    first = dead.orderBy("dead_lettered_at", *tables.MESSAGE_KEY).first()
+    call(own_lake, "split", whole["pattern_id"], "--along", "queue", *WHO)
+    made = triage.decisions(own_lake)[-1]
+    assert (made["along"], made["target"]) == ("queue", f"{first['system']} {first['tenant']} {first['queue']}")
+    parts = [row for row in listed(own_lake).values() if row["part_of"] == whole["pattern_id"]]
+    assert len(parts) == len(whole["queues"]) - 1 > 0
+    kept = listed(own_lake)[whole["pattern_id"]]
+    assert kept["queues"] == [f"{first['system']}:{first['queue']}"]
+    assert kept["dead_letters"] + sum(row["dead_letters"] for row in parts) == whole["dead_letters"]
+
+
 @pytest.mark.soak
 def test_decisions_move_to_a_new_lake(own_lake, tmp_path):
     """Copied before its first run, as README tells for an upgrade."""

@@ -181,6 +181,37 @@ def test_a_part_keeps_its_id_when_its_pattern_gets_another(found):
     assert parts[0]["m020"] == parts[1]["m020"] not in (before, after)
 
 
+@pytest.mark.parametrize(
+    ("along", "keeps", "late"),
+    [
+        ("queue", "pulsar t orders", death(0, "queue full", queue="mail")),
+        ("deviation", "looks healthy", death(0, "queue full", "$.to missing")),
+    ],
+)
+def test_a_death_that_came_late_does_not_give_the_id_to_another_part(found, along, keeps, late):
+    rows = [death(1, "queue full"), death(2, "queue full", "$.to missing", "mail"), death(3, "queue full", "$.id null")]
+    before, after = found(rows), found([*rows, late])
+    whole = ids(before)["m001"]
+    for noted in (keeps, None, "nobody says so now"):
+        held = standing([made("split", whole, along=along, target=noted)])
+        assert ids(before, held)["m001"] == whole != ids(before, held)["m002"]
+        assert (ids(after, held)["m001"] == whole) is (noted == keeps)
+        assert ids(after, held)["m000"] == ids(after, held)["m002"]
+
+
+def test_the_part_of_the_noted_signature_keeps_the_id_as_its_template_widens(found):
+    merged = [death(1, "timeout after 3 s"), *closed([9])]
+    wider = [death(0, "queue full"), *merged, *closed(range(10, 16))]
+    for rows, members in ((merged, ("m001", "m009")), (wider, ("m000", "m001", "m009"))):
+        df = found(rows)
+        base, signature = ids(df), df.members.where("message_id = 'm009'").first()["signature"]
+        depot, others = base["m009"], sorted({base[member] for member in members} - {base["m009"]})
+        joined = [made("merge", other, target=depot) for other in others]
+        moved = ids(df, standing([*joined, made("split", depot, along="error", target=signature)]))
+        assert moved["m009"] == depot, "not the part with the earliest member"
+        assert len({moved[member] for member in members}) == len(members)
+
+
 def made(action, pattern, **more):
     return {"action": action, "pattern_id": pattern, "effective_at": START, "target": None, "along": None} | more
 
@@ -203,9 +234,9 @@ def test_what_stands_after_all_decisions():
     assert held.merged == {"a": "b", "new": "c"}
     assert (held.muted, held.resolved) == ({}, {"new": START})
     assert [tuple(move) for move in held.moves] == [
-        ("merge", "a", "b", "a"),
-        ("merge", "new", "c", "old"),
-        ("split", "d", "queue", "d"),
+        ("merge", "a", "b", "a", None),
+        ("merge", "new", "c", "old", None),
+        ("split", "d", "queue", "d", None),
     ]
     undone = standing([made("merge", "a", target="b"), made("split", "a"), made("split", "d", along="error")])
     assert (undone.merged, undone.moves) == ({}, (Move("split", "d", "error", "d"),))

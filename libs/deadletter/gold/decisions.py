@@ -18,13 +18,15 @@ ALONG = {"queue": ("system", "tenant", "queue"), "error": ("error_template",), "
 class Move(NamedTuple):
     """``pattern`` becomes part of the pattern ``value`` (merge), or is split along ``value``.
 
-    The names of its parts are made of ``by_name``, which it had then: they stay when the pattern gets another name.
+    The names of its parts are made of ``by_name``, which it had then: they stay when the pattern gets another name. The
+    part that ``keeps`` it is told by what :func:`deadletter.gold.identity.part` says of it; null: nobody noted it.
     """
 
     action: str
     pattern: str
     value: str
     by_name: str = ""
+    keeps: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
     >>> held.merged, held.muted
     ({'a': 'c', 'b': 'c'}, {'b': frozenset({'depot <*> is closed'})})
     >>> [tuple(move) for move in held.moves]
-    [('merge', 'a', 'b', 'a'), ('merge', 'b', 'c', 'b'), ('split', 'c', 'queue', 'c')]
+    [('merge', 'a', 'b', 'a', None), ('merge', 'b', 'c', 'b', None), ('split', 'c', 'queue', 'c', None)]
     >>> made = [{"pattern_id": "p", "action": "merge", "target": "x"}]
     >>> standing([*made, {"pattern_id": "q", "action": "merge", "target": "r"}], {"q": "p", "r": "p"}).merged
     {'p': 'x'}
@@ -89,7 +91,7 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
                 moves["merge", pattern] = Move("merge", pattern, target, row["pattern_id"])
         elif row.get("along"):
             moves.pop(("split", pattern), None)
-            moves["split", pattern] = Move("split", pattern, row["along"], row["pattern_id"])
+            moves["split", pattern] = Move("split", pattern, row["along"], row["pattern_id"], row.get("target"))
         else:
             last = [move for move in moves if move in (("merge", pattern), ("split", pattern))][-1:]
             moves = {move: made for move, made in moves.items() if move not in last}

@@ -130,15 +130,27 @@ def _merged(found: DataFrame, parents: Mapping[str, str]) -> DataFrame:
     return _one_name_each(found.withColumn("own_id", F.col("pattern_id")).withColumn("pattern_id", target))
 
 
+def part(along: str) -> Column:
+    """What tells the parts of a pattern apart that is split ``along`` something, and does not change as members come: a
+    template widens, so of an error it is the signature, of which a part can have several, or none (null)."""
+    return F.col("signature") if along == "error" else _joined(along)
+
+
+def _joined(along: str) -> Column:
+    return F.concat_ws(" ", *[F.coalesce(F.col(name), F.lit("")) for name in ALONG[along]])
+
+
 def _split(found: DataFrame, move: Move) -> DataFrame:
-    """The part with the earliest member keeps the id. The other ids are made of what does not change as members come:
-    the name that the pattern had, and a part's value or, as a template widens, its earliest signature."""
-    value = F.concat_ws(" ", *[F.coalesce(F.col(name), F.lit("")) for name in ALONG[move.value]])
+    """The part that had the earliest member when people decided keeps the id; where nobody noted which, or it has no
+    member, the one that has the earliest now. The other ids are made of the name that the pattern had, and of what the
+    earliest member says as a :func:`part`."""
+    value, lasting = _joined(move.value), part(move.value).alias("says")
     mine = F.col("pattern_id") == move.pattern
-    first = found.where(mine).agg(F.min(F.struct("earliest", value.alias("value")))["value"].alias("first_part"))
-    of_part = F.min(F.struct("earliest", "signature")).over(Window.partitionBy("pattern_id", value))["signature"]
-    lasting = of_part if move.value == "error" else value
-    part = pattern_id(F.concat_ws("\n", F.lit(move.by_name), F.lit(move.value), lasting))
+    keeps = F.coalesce(F.coalesce(lasting, F.lit("")) == F.lit(move.keeps), F.lit(False))
+    earliest = F.min(F.struct((~keeps).alias("other"), "earliest", value.alias("value")))
+    first = found.where(mine).agg(earliest["value"].alias("first_part"))
+    of_part = F.min(F.struct("earliest", lasting)).over(Window.partitionBy("pattern_id", value))["says"]
+    split_off = pattern_id(F.concat_ws("\n", F.lit(move.by_name), F.lit(move.value), of_part))
     joined = found.join(F.broadcast(first), F.lit(True), "left")
     moved: Column = mine & (value != F.col("first_part"))
     return joined.withColumns(
@@ -147,7 +159,7 @@ def _split(found: DataFrame, move: Move) -> DataFrame:
                 F.col("template")
             ),
             "part_of": F.when(moved, F.lit(move.pattern)).otherwise(F.col("part_of")),
-            "pattern_id": F.when(moved, part).otherwise(F.col("pattern_id")),
+            "pattern_id": F.when(moved, split_off).otherwise(F.col("pattern_id")),
         }
     ).drop("first_part")
 
