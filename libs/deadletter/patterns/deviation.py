@@ -72,6 +72,7 @@ def deviations(
         .withColumn("_values", _keys_of_maps(F.col("_odd"), F.col("_usual.maps")))
         .withColumn("_odd", _without_keys_of_maps(F.col("_odd"), F.col("_values"), F.col("_usual.usual")))
         .withColumn("_gone", parts(F.array_except("_usual.required", "_facts")))
+        .withColumn("_gone", _apart_from(F.col("_gone"), F.col("_values")))
         .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_gone"), F.col("_usual"), masks))
         .withColumn("_wrong", F.slice(F.array_sort("_wrong"), 1, MOST_DEPARTURES))
         .withColumn("_wrong", _top_most(F.col("_wrong")))
@@ -109,22 +110,27 @@ def _odd(said: Column, usual: Column) -> Column:
 
 
 def _keys_of_maps(odd: Column, maps: Column) -> Column:
-    """The paths of unusual keys of maps; null where there is no map, as nothing is looked at then."""
-    paths = F.filter(
-        odd,
-        lambda f: (f["what"] == "path") & is_key(f["path"]) & F.array_contains(maps, parent_of(f["path"])),
+    """The paths of keys of maps that are values: such keys are not usual. Null where there is no map, as nothing is
+    looked at then."""
+    found = F.filter(
+        odd, lambda f: (f["what"] == "path") & is_key(f["path"]) & F.array_contains(maps, parent_of(f["path"]))
     )
-    return F.when(F.size(maps) > 0, paths["path"])
+    return F.when(F.size(maps) > 0, found["path"])
 
 
 def _without_keys_of_maps(odd: Column, values: Column, usual: Column) -> Column:
-    """``odd`` with the kind of each of the ``values``, unusual keys of maps, told of any key, if that is unusual; and
-    without all else that is said of them and of what lies below them."""
+    """``odd`` without what is told of the ``values`` and of what lies below them; instead their kinds, told of any key,
+    where these are no ``usual`` ones of the map."""
     theirs = F.filter(odd, lambda f: (f["what"] == "kind") & F.array_contains(values, f["path"]))
     kinds = F.array_distinct(F.transform(theirs, lambda f: f.withField("path", any_key(parent_of(f["path"])))))
     unlike = F.filter(kinds, lambda f: ~F.array_contains(usual, fact("kind", f["path"], f["word"])))
-    others = F.filter(odd, lambda f: ~F.exists(values, lambda path: (f["path"] == path) | _is_below(f["path"], path)))
-    return F.when(F.size(values) > 0, F.concat(others, unlike)).otherwise(odd)
+    return F.when(F.size(values) > 0, F.concat(_apart_from(odd, values), unlike)).otherwise(odd)
+
+
+def _apart_from(told: Column, values: Column) -> Column:
+    """What is ``told`` of other paths than the ``values`` and those below them."""
+    others = F.filter(told, lambda f: ~F.exists(values, lambda path: (f["path"] == path) | _is_below(f["path"], path)))
+    return F.when(F.size(values) > 0, others).otherwise(told)
 
 
 def _wrong(said: Column, odd: Column, gone: Column, usual: Column, masks: Sequence[Mask]) -> Column:

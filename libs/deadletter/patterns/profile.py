@@ -20,8 +20,8 @@ UNSEEN = 0.01
 """A path has a vocabulary when the share of values seen only once, which is about the chance that the
 next message brings a new one (Good and Turing), is no greater than this."""
 MAP = 0.05
-"""Share of unusual keys among all that an object has in healthy messages from which on it is a map: its keys are
-values, and one that no message had before says nothing."""
+"""Share of an object's keys in healthy messages from which on, where so many are rare, no key that is among them is
+odd; and where so many came once, it is a map: its keys are values, and the next message brings others."""
 ANY = "<key>"
 """Stands in a path for whatever key a map has."""
 PARTS = ("what", "path", "word")
@@ -91,18 +91,14 @@ def profile_of(counted: DataFrame, by: Sequence[str]) -> DataFrame:
     Columns: ``by``, ``messages``, ``usual`` (the usual facts), ``required`` (the facts that tell of paths that are
     there whenever the object they belong to is), ``vocabularies`` (the paths with few values), ``longest`` (the
     greatest usual length, as a power of two) and ``maps`` (the paths of objects whose keys are values; the usual facts
-    tell of their keys' kinds by the path :func:`any_key`).
+    tell the kinds that these have by the path :func:`any_key`).
     """
     keys = list(by)
-    judged = _judged(counted, keys)
-    told = _summarised(judged, keys).where(F.col("messages") >= MIN_HEALTHY).join(_maps(judged, keys), keys, "left")
-    none = F.array().cast("array<string>")
-    usual = F.array_sort(F.concat("usual", F.coalesce("_of_keys", none)))
-    return told.withColumns({"usual": usual, "maps": F.coalesce("maps", none)}).drop("_of_keys")
+    return _summarised(_judged(counted, keys), keys).where(F.col("messages") >= MIN_HEALTHY)
 
 
 def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:
-    """Say of each counted fact whether it is usual, of each path whether it has a vocabulary."""
+    """Say of each counted kind and value whether it is usual, of each path whether it has a vocabulary."""
     all_of = Window.partitionBy(*keys)
     alike = Window.partitionBy(*keys, "what", "path")
     is_value = F.col("what") == "value"
@@ -120,54 +116,91 @@ def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:
         )
         .withColumn(
             "usual",
-            F.when(is_value, F.col("vocabulary") & (F.col("n") >= USUAL_VALUE * F.col("of")))
-            .when(F.col("what") == "path", F.col("n") >= USUAL * F.col("messages"))
-            .otherwise(F.col("n") >= USUAL * F.col("of")),
+            F.when(is_value, F.col("vocabulary") & (F.col("n") >= USUAL_VALUE * F.col("of"))).otherwise(
+                F.col("n") >= USUAL * F.col("of")
+            ),
         )
     )
 
 
 def _summarised(judged: DataFrame, keys: list[str]) -> DataFrame:
-    is_path = (F.col("what") == "path") & F.col("usual")
-    is_object = (F.col("what") == "kind") & (F.col("word") == "object")
-    is_length = (F.col("what") == "kind") & (F.col("path") == "length") & F.col("usual")
-    path = F.struct("path", "n")
+    is_path, is_kind = F.col("what") == "path", F.col("what") == "kind"
+    is_length = is_kind & (F.col("path") == "length") & F.col("usual")
+    parent = F.when(is_key(F.col("path")), parent_of(F.col("path"))).alias("parent")
+    objects = F.collect_set(F.when(is_kind & (F.col("word") == "object"), F.struct("path", "n")))
     gathered = judged.groupBy(*keys).agg(
         F.max("messages").alias("messages"),
-        F.array_sort(F.collect_set(F.when(F.col("usual"), fact(*map(F.col, PARTS))))).alias("usual"),
-        F.collect_set(F.when(is_path, path)).alias("_paths"),
-        F.map_from_entries(F.collect_set(F.when(is_object, path))).alias("_objects"),
+        F.collect_set(F.when(~is_path & F.col("usual"), fact(*map(F.col, PARTS)))).alias("_usual"),
+        F.collect_list(F.when(is_path, F.struct("path", parent, "n"))).alias("_paths"),
+        F.collect_list(F.when(is_kind, F.struct(parent, "word", "n"))).alias("_kinds"),
+        F.map_from_entries(objects).alias("_objects"),
         F.array_sort(F.collect_set(F.when(F.col("vocabulary"), F.col("path")))).alias("vocabularies"),
         F.max(F.when(is_length, F.col("word").cast("int"))).alias("longest"),
     )
+    common = F.filter(F.map_entries("_objects"), lambda entry: entry["value"] >= MIN_HEALTHY)
+    told = (
+        gathered.withColumn("_objects_told", F.transform(common, lambda entry: _keys_of(entry["key"], entry["value"])))
+        .withColumn("maps", F.array_sort(F.filter("_objects_told", _is_map)["path"]))
+        .withColumn("_loose", F.filter("_objects_told", _has_rare_keys)["path"])
+    )
+    paths = F.transform(F.filter("_paths", _is_usual), lambda p: fact("path", p["path"], ""))
+    usual = F.array_sort(F.concat("_usual", paths, F.flatten(F.transform("maps", _usual_kinds))))
     always = F.filter(
         "_paths",
-        lambda p: p["n"] >= (1 - USUAL) * F.try_element_at("_objects", parent_of(p["path"])).cast("double"),
+        lambda p: (p["n"] >= USUAL * F.col("messages")) & (p["n"] >= (1 - USUAL) * _times(p["parent"])),
     )
     required = F.array_sort(F.transform(always, lambda p: fact("path", p["path"], "")))
-    return gathered.select(*keys, "messages", "usual", required.alias("required"), "vocabularies", "longest")
+    columns = ("messages", usual.alias("usual"), required.alias("required"), "vocabularies", "longest", "maps")
+    return told.select(*keys, *columns)
 
 
-def _maps(judged: DataFrame, keys: list[str]) -> DataFrame:
-    """``maps``, see :func:`profile_of`, and ``_of_keys``: the usual kinds of what any of their keys has."""
-    is_path = F.col("what") == "path"
-    rare = is_path & (~F.col("usual") | (F.col("n") == 1))
-    told = judged.where(F.col("what").isin("path", "kind") & is_key(F.col("path")))
-    words = told.groupBy(*keys, parent_of(F.col("path")).alias("map"), "what", "word").agg(
-        F.sum("n").alias("n"), F.coalesce(F.sum(F.when(rare, F.col("n"))), F.lit(0)).alias("rare")
+def _times(path: Column) -> Column:
+    """How many messages have an object at ``path``; null for none."""
+    return F.try_element_at("_objects", path).cast("double")
+
+
+def _keys_of(path: Column, messages: Column) -> Column:
+    """Of the object at ``path``, which so many ``messages`` have, how often ``all`` of its keys came, how often those
+    that are ``rare``, and how many came ``once``."""
+    own = F.filter("_paths", lambda p: p["parent"] == path)
+    rare = F.filter(own, lambda p: p["n"] < USUAL * messages)
+    once = F.size(F.filter(own, lambda p: p["n"] == 1))
+    return F.struct(path.alias("path"), _sum(own).alias("all"), _sum(rare).alias("rare"), once.alias("once"))
+
+
+def _sum(counted: Column) -> Column:
+    return F.aggregate(counted, F.lit(0).cast("bigint"), lambda so_far, one: so_far + one["n"])
+
+
+def _is_map(told: Column) -> Column:
+    # one odd message has several keys that came once
+    return (told["once"] >= MAP * told["all"]) & (told["once"] >= MIN_HEALTHY)
+
+
+def _has_rare_keys(told: Column) -> Column:
+    return told["rare"] >= MAP * told["all"]
+
+
+def _is_usual(p: Column) -> Column:
+    """Whether a path is: most are by how many of the messages with the object that they belong to have them."""
+    by_share = p["n"] >= USUAL * F.coalesce(_times(p["parent"]), F.col("messages"))
+    return (
+        F.when(F.array_contains("maps", p["parent"]), p["n"] >= MIN_HEALTHY)
+        .when(F.array_contains("_loose", p["parent"]), True)
+        .otherwise(by_share)
     )
-    objects = words.groupBy(*keys, "map").agg(
-        F.sum(F.when(is_path, F.col("n"))).alias("all"),
-        F.sum("rare").alias("rare"),
-        F.collect_list(F.when(~is_path, F.struct("word", "n"))).alias("kinds"),
-    )
-    maps = objects.where((F.col("all") >= MIN_HEALTHY) & (F.col("rare") >= MAP * F.col("all")))
-    usual = F.filter("kinds", lambda kind: kind["n"] >= USUAL * F.col("all"))
-    of_keys = F.transform(usual, lambda kind: fact("kind", any_key(F.col("map")), kind["word"]))
-    gathered = maps.withColumn("of_keys", of_keys).groupBy(*keys)
-    return gathered.agg(
-        F.array_sort(F.collect_list("map")).alias("maps"), F.flatten(F.collect_list("of_keys")).alias("_of_keys")
-    )
+
+
+def _usual_kinds(path: Column) -> Column:
+    """The facts that tell the usual kinds of what any key of the map at ``path`` has."""
+    own = F.filter("_kinds", lambda kind: kind["parent"] == path)
+    least = USUAL * _sum(own)
+
+    def is_usual(word: Column) -> Column:
+        return _sum(F.filter(own, lambda kind: kind["word"] == word)) >= least
+
+    words = F.filter(F.array_distinct(own["word"]), is_usual)
+    return F.transform(words, lambda word: fact("kind", any_key(path), word))
 
 
 def is_key(path: Column) -> Column:
