@@ -58,9 +58,10 @@ def calls():
 
 
 def filled(job, part):
-    """A task's parameter with the job's defaults in it."""
+    """A task's parameter with the job's defaults in it, and with the bundle's where these are variables."""
     defaults = {parameter["name"]: parameter["default"] for parameter in job["parameters"]}
-    return re.sub(r"{{job\.parameters\.(\w+)}}", lambda name: defaults[name[1]], part)
+    given = re.sub(r"{{job\.parameters\.(\w+)}}", lambda name: defaults[name[1]], part)
+    return re.sub(r"\$\{var\.(\w+)\}", lambda name: BUNDLE["variables"][name[1]]["default"], given)
 
 
 @pytest.mark.parametrize(("job", "task"), calls())
@@ -165,6 +166,21 @@ def test_dashboard_asks_for_tables_and_fields_that_exist(path):
 
 
 @pytest.mark.parametrize("path", dashboards())
+def test_widgets_ask_for_fields_and_their_counts_and_sums(path):
+    """What else is worked out is in the data sets' SQL: a browser counts small ones, and knows no other functions."""
+    field = r"`\w+`"
+    known = re.compile(rf"{field}|(SUM|AVG|MIN|MAX|COUNT)\({field}\)|COUNT\(\*\)|COUNT\(DISTINCT {field}\)")
+    asked = [
+        expression
+        for page in load(path).pages
+        for widget in page.widgets
+        for query in widget.queries
+        for expression in query.fields.values()
+    ]
+    assert [expression for expression in asked if not known.fullmatch(expression)] == []
+
+
+@pytest.mark.parametrize("path", dashboards())
 def test_dashboard_widgets_do_not_overlap(path):
     for page in load(path).pages:
         taken = []
@@ -188,6 +204,12 @@ def test_what_lies_beside_the_project_is_not_deployed():
     assert BUNDLE["sync"] == {"paths": ["pipelines", "notebooks"]}
 
 
+def test_a_new_lake_can_wait_for_what_it_begins_with():
+    job = BUNDLE["targets"]["prod"]["resources"]["jobs"]["medallion"]
+    assert job["schedule"] == {"pause_status": "${var.schedule_status}"}
+    assert BUNDLE["variables"]["schedule_status"]["default"] == "UNPAUSED"
+
+
 def test_every_variable_is_described_and_used():
     text = "".join(path.read_text() for path in [ROOT / "databricks.yml", *ROOT.glob("pipelines/*.yml")])
     for name, variable in BUNDLE["variables"].items():
@@ -198,10 +220,10 @@ def test_every_variable_is_described_and_used():
 
 def test_whoever_deploys_names_the_warehouse_and_who_is_told():
     """Any default would be deployed, and found out by the first who opens the dashboard, or waits for a mail."""
-    readme = (ROOT / "README.md").read_text()
+    told = (ROOT / "docs" / "deployment.md").read_text()
     for name in ("warehouse_id", "notify"):
         assert "default" not in BUNDLE["variables"][name]
-        assert f"BUNDLE_VAR_{name}" in readme
+        assert f"| `{name}` |" in told
     assert BUNDLE["targets"]["dev"]["variables"]["notify"] == "${workspace.current_user.userName}"
     assert "notify" not in BUNDLE["targets"]["prod"]["variables"]
 
@@ -214,7 +236,7 @@ def test_targets():
     assert "host" not in (ROOT / "databricks.yml").read_text()
     # older ones refuse run_as beside a dashboard, or pass over dataset_catalog
     assert BUNDLE["bundle"]["databricks_cli_version"] == ">= 0.297.0"
-    assert "0.297.0" in (ROOT / "README.md").read_text()
+    assert "0.297.0" in (ROOT / "docs" / "deployment.md").read_text()
 
 
 def test_nobody_else_may_write_what_production_runs():

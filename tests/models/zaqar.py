@@ -375,7 +375,8 @@ class Store:
                             "cause": "delivery_limit",
                             "posted_at": m.posted if queue == m.origin else None,
                             "removed_at": gone[1] if gone else None,
-                            "expires_at": self.shown_until(m) if last and not gone else None,
+                            # a purge's pop may find what no longer shows, and hold it a second longer
+                            "expires_at": (m.gone[1] if m.gone else self.shown_until(m)) if last and not gone else None,
                         }
                 rows[(self.project, queue, "", m.id)] = row
         return rows

@@ -89,7 +89,7 @@ def test_a_split_notes_which_part_keeps_the_id(own_lake):
 
 @pytest.mark.soak
 def test_decisions_move_to_a_new_lake(own_lake, tmp_path):
-    """Copied before its first run, as README tells for an upgrade."""
+    """Copied before its first run, as docs/operations.md tells for an upgrade."""
     one = next(iter(listed(own_lake)))
     call(own_lake, "mute", one, *WHO)
     decided = "control/pattern_decisions"

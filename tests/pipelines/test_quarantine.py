@@ -27,7 +27,7 @@ from tests import command
 from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import PULSAR, few_lines, quiet, write
 
-README = Path(__file__).parents[2] / "README.md"
+DEPLOYMENT = Path(__file__).parents[2] / "docs" / "deployment.md"
 TOO_STRICT = {"long_ttl: a TTL is above two hours": "kind = 'post' AND exists(messages, m -> m.ttl RLIKE '^720[1-9]$')"}
 """A mistake of the parser."""
 
@@ -342,7 +342,7 @@ def test_an_event_that_bronze_does_not_hold_stays(lake, capsys):
     """It was not judged again, so nothing may take it out of quarantine. Called as in a notebook, in its session."""
     ghost = lake.read(tables.QUARANTINE).limit(1).withColumn("event_id", F.lit("0" * 64))
     lake.append(ghost, tables.QUARANTINE)
-    (cell,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (cell,) = re.findall(r"```python\n(.*?)```", DEPLOYMENT.read_text(), re.DOTALL)
     exec(cell.replace("catalog:CATALOG", lake.root).replace("EVENT_ID", "0" * 64))
     assert "0 of 1 events released; 1 stay" in capsys.readouterr().out
     assert lake.spark.range(1).count() == 1

@@ -31,8 +31,9 @@ def draw(widget: Widget, rows: list[dict]) -> str:
 
 def counter(widget: Widget, rows: list[dict]) -> str:
     """A figure with its name."""
-    value = rows[0][widget.encodings["value"]["fieldName"]] if rows else 0
-    return f'<p class="figure">{escape(html.plain(value))}</p>'
+    value = rows[0][widget.encodings["value"]["fieldName"]] if rows else None
+    # Databricks takes no COALESCE around a counter's sum, and the sum of no rows is null
+    return f'<p class="figure">{escape(html.plain(0 if value is None else value))}</p>'
 
 
 def table(widget: Widget, rows: list[dict]) -> str:

@@ -24,7 +24,7 @@ from deadletter.errors import DeadletterError, UsageError
 from deadletter.parsing.brokers import BROKERS
 from deadletter.sources.kafkafaults import UNREACHABLE, judge
 from deadletter.sources.properties import properties
-from deadletter.spark.session import SMALL_BATCH
+from deadletter.spark.session import SMALL_BATCH, on_databricks
 
 SCHEME = "kafka://"
 ADDRESS = "kafka://HOST:PORT[,HOST:PORT]/SYSTEM=TOPIC[,SYSTEM=TOPIC][?config=FILE]"
@@ -62,7 +62,8 @@ class Topic:
     def size(self) -> int:
         """A guess: only Spark can look. Raises an error where no server answers."""
         read_config(self.config)
-        from_here = not os.environ.get("SPARK_REMOTE", "").startswith("sc:")  # Connect: it is the server that reads
+        # over Connect it is the server that reads, and on Databricks what runs here may not reach what Spark does
+        from_here = not (os.environ.get("SPARK_REMOTE", "").startswith("sc:") or on_databricks())
         if from_here and not any(map(answers, self.servers.split(","))):
             unreachable = UNREACHABLE.format(servers=self.servers)
             raise DeadletterError(f"{unreachable}. Start it or correct the address; nothing was taken in.")

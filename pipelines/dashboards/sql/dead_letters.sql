@@ -9,6 +9,7 @@ SELECT
   d.cause,
   d.pattern_id,
   p.muted,
+  CASE WHEN p.muted THEN d.pattern_id END AS muted_pattern_id,
   CASE
     WHEN seconds <= 3 * 3600 THEN date_trunc('minute', d.dead_lettered_at)
     WHEN seconds <= 5 * 86400 THEN date_trunc('hour', d.dead_lettered_at)
