@@ -38,6 +38,12 @@ SUITES = "suites"
 """A digest of the rules that judged what was merged last. Where others judge the rest of it, an event could be in
 silver and in quarantine: all events are judged again then."""
 
+HALF_WRITTEN = (
+    "a run, a release or a decision is writing tables of silver or gold, or was interrupted as it did: some are older "
+    "than others. `deadletter run` puts that right."
+)
+"""What :func:`is_half_written` means to people."""
+
 
 def gold_as_of(lake: Lake) -> datetime:
     """The time (UTC) that the gold tables stand for; :class:`UsageError` where no run has judged an event."""

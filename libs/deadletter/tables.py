@@ -637,9 +637,14 @@ PROGRESS = Table(
         Column(
             "step",
             "string",
-            "silver or gold; merging, writing, releasing: not 0 while one is written; others: what gold comes from",
+            "silver, gold; under way: merging, writing, releasing; how silver was read: parser, suites; how gold was "
+            "derived: decisions, masks, habits, rules, sample; which Zaqar store was chosen: store",
         ),
-        Column("source_version", "bigint", "Delta version of the source that is fully contained, or a digest of it"),
+        Column(
+            "source_version",
+            "bigint",
+            "silver, gold: the bronze version they hold, -1: derived anew; under way: 0 if not; else a number of it",
+        ),
         Column("as_of", "timestamp", "The as_of that gold was computed for; for silver the latest event's time"),
         Column("finished_at", "timestamp", "When the step finished"),
     ),

@@ -30,11 +30,6 @@ lake_option = click.option(
     help="The lake: a folder, or catalog:NAME on Databricks.",
 )
 
-HALF_WRITTEN = (
-    "a run, a release or a decision is writing tables of silver or gold, or was interrupted as it did: some are older "
-    "than others. `deadletter run` puts that right."
-)
-
 
 def options(*each: Callable) -> Callable:
     """Arguments and options that several commands share, in this order."""
@@ -169,7 +164,7 @@ def open_lake(lake_root: str, quick: bool = True, kafka: bool = False) -> Lake:
 
 def open_gold(lake_root: str) -> Lake:
     """:func:`open_lake` for a command that shows gold, with a warning where that is not all of one time."""
-    from deadletter.snapshot import is_half_written
+    from deadletter.snapshot import HALF_WRITTEN, is_half_written
 
     lake = open_lake(lake_root)
     if lake.exists(PROGRESS) and is_half_written(lake):

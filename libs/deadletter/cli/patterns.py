@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from deadletter.cli.common import (
-    HALF_WRITTEN,
     ID,
     WHO,
     WHY,
@@ -23,7 +22,7 @@ from deadletter.cli.common import (
     say_first,
     teller,
 )
-from deadletter.errors import DeadletterError, UsageError
+from deadletter.errors import UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
 
@@ -201,34 +200,16 @@ def _decide(
     into: str | None = None,
     along: str | None = None,
 ) -> None:
-    """Write a decision down and bring the gold tables up to date with it."""
-    from deadletter import triage
-    from deadletter.snapshot import gold_as_of, is_half_written
-    from deadletter.steps import gold
-    from deadletter.steps.quality import gated
+    """Decide, and say so."""
+    from deadletter.steps.decide import decide
 
-    lake, tell = open_lake(lake_root), teller()
-    gold_as_of(lake)  # a path that is no lake stays as it is
-    moves = action in ("merge", "split")  # these move dead letters from pattern to pattern
-    with gated(lake, tell) if moves else lake.lock() as gate:
-        lake.create_missing()
-        as_of = gold_as_of(lake)
-        if is_half_written(lake):
-            raise DeadletterError(f"{HALF_WRITTEN} Nothing was decided: what you saw may be later than the decision.")
-        undoes = action == "split" and not along
-        name = triage.undoable(lake, pattern, as_of) if undoes else triage.find(lake, pattern)
-        target = triage.find(lake, into) if into else None
-        if target == name:
-            raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
-        effective = parse_time(at, "--at") or as_of
-        triage.decide(lake, name, action, by, why, effective, target=target, along=along)
-        if moves:
-            gold.derive(lake, gate, as_of, tell=tell)
-        else:
-            triage.rejudge(lake, as_of)
-    say(f"{action} {name}" + (f" into {target}" if target else "") + f": {why} ({by})")
-    if effective > as_of:
-        click.echo(f"  shows from the first run that judges at {effective.isoformat()} or later", err=True)
+    # the time first: that a lake is none takes a while to find out
+    effective = parse_time(at, "--at")
+    decided = decide(open_lake(lake_root), pattern, action, by, why, effective, into, along, teller())
+    say(f"{action} {decided.pattern}" + (f" into {decided.into}" if decided.into else "") + f": {why} ({by})")
+    if not decided.shows:
+        told = f"  shows from the first run that judges at {decided.effective_at.isoformat()} or later"
+        click.echo(told, err=True)
 
 
 @patterns.command()

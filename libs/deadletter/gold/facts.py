@@ -159,8 +159,9 @@ def counted_deliveries() -> Column:
 
 
 def of_its_end(told: str = "deliveries") -> Column:
-    """What is ``told`` (deliveries or failures) of a row of ``silver.message_state`` until it was settled, or that led
-    to its death: it has ``dead_lettered_at`` (null: not dead), ``evidence`` and ``max_deliveries`` of that.
+    """The deliveries or failures (``told``) of the life of a message that ended in the settlement or the death that is
+    known of it; of an open message all. The row of ``silver.message_state`` has ``dead_lettered_at`` (null: not dead),
+    ``evidence`` and ``max_deliveries`` of the death.
 
     A Pulsar subscription that seeks back gets once more what it has settled, and what died: that begins a new count. So
     does a RabbitMQ message that is published again under its id.

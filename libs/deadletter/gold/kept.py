@@ -40,8 +40,12 @@ class KeptTooLittle(Exception):
 
 @dataclass(frozen=True)
 class Kept:
-    """Of the queues in ``scope`` those that are kept, and on which days messages ``changed`` since: of which of them,
-    and of which of Zaqar's ``others``, all of whose days are told."""
+    """What needs not be read of silver for the queues in ``scope``.
+
+    ``queues``: those whose messages are kept; ``others``: Zaqar's other queues, of which all days are read; ``changed``:
+    of each day of creation the queues, of both, whose messages of that day are read, as something changed since they
+    were kept.
+    """
 
     scope: Scope = EVERYTHING
     queues: frozenset[Queue] = frozenset()

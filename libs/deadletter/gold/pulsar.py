@@ -127,10 +127,12 @@ def _candidates(letters: DataFrame, senders: DataFrame, received: DataFrame) -> 
 def _paired(candidates: DataFrame) -> DataFrame:
     """Each letter that names nobody with one of its ``candidates``, as far as there are some.
 
-    One that never received the message, or never with a count that is its limit, counts only where all are such: a
-    client may write a letter twice. Of the others those died that gave the message back after they last received it,
-    as far as anybody tells, then those that received it most often; the one that received it last sent the last letter,
-    and those that are left over.
+    1. A candidate that never received the message, or never with a count that is its limit, counts only where all are
+       such.
+    2. As many as there are letters are taken: first those that gave the message back after they last received it, as
+       far as anybody tells, then those that received it most often.
+    3. Both in order of time: the one that received it last sent the last letter, and those that are left over, as a
+       client may write a letter twice.
     """
     a_message = Window.partitionBy(*MESSAGE, "dead_letter_queue", "subscription")
     reached = F.coalesce(F.col("received.broker_count") >= F.col("limit"), F.col("received").isNotNull())

@@ -173,7 +173,8 @@ def _leading_on(policies: DataFrame) -> DataFrame:
     exchange, key = SENDS
 
     def leads_on(policy: Column) -> Column:
-        """What is bound to an exchange need not be known; the default one needs a queue's name."""
+        """Whether a policy sends dead letters anywhere: to an exchange with a name, whatever is bound to it, or by the
+        default exchange with a routing key, which is a queue's name there."""
         return F.coalesce((policy[exchange] != "") | (policy[exchange].isNotNull() & (policy[key] != "")), F.lit(False))
 
     return policies.where(F.exists("policies", leads_on)).select(*QUEUE)

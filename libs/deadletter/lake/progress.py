@@ -1,4 +1,19 @@
-"""How far each step of a run has come: the rows of ``control.progress``."""
+"""How far each step of a run has come: the rows of ``control.progress``.
+
+What ``source_version`` says depends on the step:
+
+===================================  ===================================================================================
+``silver``, ``gold``                 the Delta version of bronze that is fully in them; -1
+                                     (:data:`~deadletter.snapshot.STALE`): to be derived anew
+``merging``, ``writing``,            not 0 while silver or gold is written or a release goes on: what is killed then
+``releasing``                        leaves that, see :mod:`deadletter.snapshot`
+``parser``, ``suites``               the parsers' version, and a digest of the rules that judged: others read and judge
+                                     all events again, see :mod:`deadletter.steps.silver`
+``decisions``, ``masks``,            what gold was derived by, as a count, a number or a digest: where one is another,
+``habits``, ``rules``, ``sample``    all of gold is derived anew, see :func:`deadletter.steps.due.sources_of`
+``store``                            a digest of the name of the Zaqar store that somebody chose
+===================================  ===================================================================================
+"""
 
 from __future__ import annotations
 

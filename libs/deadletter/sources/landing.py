@@ -217,8 +217,10 @@ class Folder:
         otherwise it is raised again, or what can be done about the file that it names.
 
         Other files must not be read leniently because of an old damaged archive: what the storage fails to give
-        would be left out without a word. What comes before the lenient reading ends is read so, too: what this
-        returns notes those files' damage.
+        would be left out without a word.
+
+        Returns what is to be called once the lenient reading is over: files that arrived meanwhile were read leniently,
+        too, and their damage is noted then.
         """
         failed = FAILED.search(f"{error.__cause__} {error}")  # the cause tells the path in full
         if not failed:

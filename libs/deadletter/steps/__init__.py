@@ -2,7 +2,8 @@
 
 ``bronze`` takes in files or records, ``silver`` merges facts, ``due`` tells which queues changed, ``gold`` derives
 their tables, ``quality`` holds the gates between them, ``run`` does all in turn, ``summary`` is what it tells.
-``release`` brings events back from quarantine, ``maintenance`` tidies the tables' files.
+``release`` brings events back from quarantine, ``decide`` applies what people decide about patterns, ``maintenance``
+tidies the tables' files.
 """
 
 from deadletter.steps.run import run

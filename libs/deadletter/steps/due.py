@@ -33,10 +33,15 @@ _OF_LETTER = (*tables.MESSAGE_KEY, "dead_letter_queue", "dead_letter_message_id"
 
 @dataclass(frozen=True)
 class Signs:
-    """What tells what is due at ``as_of``: how many ``decisions`` there are and how many ``queues`` were known by then;
-    whether any fact is ``later``; which queues ``changed`` since gold was derived ``before``, those of them of which
-    something ``late`` was told, from before its time; which ``turned`` by the time that passed, and the ``links`` of
-    all. The last four are empty where gold is derived for the first time."""
+    """What tells which queues are due at ``as_of``.
+
+    ``before``: how gold was derived last; ``decisions``: how many there are; ``queues``: how many were known by then;
+    ``later``: whether any fact is from after that.
+
+    Empty where gold is derived for the first time: ``changed``, the queues with facts that gold has not counted yet;
+    ``late``, those of them with a new fact from before the time that gold stood for; ``turned``, those where a delay, a
+    claim or a TTL ended since; ``links``, from each queue to its dead letter queues.
+    """
 
     before: Progress | None
     as_of: datetime

@@ -71,8 +71,8 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
 
 
 def complete(lake: Lake, tell: Tell = print) -> list[str]:
-    """Judge again what a release was to that was cut short; returns warnings. A run does so before it merges what is
-    new, under the same lock.
+    """Finish a release that was cut short: judge its events again; returns warnings. A run does so before it merges
+    what is new, under the same lock.
 
     Where facts were merged already nobody knows of which events: all in quarantine are judged that anybody ever
     released, also those that were discarded since. Raises :class:`~deadletter.errors.GateError` where a gate stops it.
