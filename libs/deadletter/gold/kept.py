@@ -42,9 +42,9 @@ class KeptTooLittle(Exception):
 class Kept:
     """What needs not be read of silver for the queues in ``scope``.
 
-    ``queues``: those whose messages are kept; ``others``: Zaqar's other queues, of which all days are read; ``changed``:
-    of each day of creation the queues, of both, whose messages of that day are read, as something changed since they
-    were kept.
+    ``queues``: those whose messages are kept; ``others``: Zaqar's other queues, of which all days are read;
+    ``changed``: of each day of creation the queues, of both, whose messages of that day are read, as something changed
+    since they were kept.
     """
 
     scope: Scope = EVERYTHING

@@ -9,12 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from deadletter.errors import UsageError
 from deadletter.lake import NO_FOLDER
-from deadletter.parsing.envelope import with_captured_at
 from deadletter.sources.landing import Folder
 from deadletter.sources.topics import ADDRESS, SCHEME, parse_address
 
@@ -80,21 +78,3 @@ def is_kafka(landing: str) -> bool:
     (True, False)
     """
     return landing.startswith(SCHEME)
-
-
-def bronze_day() -> Column:
-    """The partition of ``bronze.queue_events`` that a row with this ``captured_at`` lies in."""
-    return F.coalesce(F.to_date("captured_at"), F.lit("1970-01-01").cast("date"))
-
-
-def queue_events(lines: DataFrame) -> DataFrame:
-    """Rows of ``bronze.queue_events`` from ``system, value, source_file``."""
-    return with_captured_at(lines, "value").select(
-        F.sha2(F.col("value").cast("binary"), 256).alias("event_id"),
-        "system",
-        F.col("value").alias("raw"),
-        "captured_at",
-        bronze_day().alias("day"),
-        "source_file",
-        F.current_timestamp().alias("ingested_at"),
-    )

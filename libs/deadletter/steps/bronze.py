@@ -10,9 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from deadletter import tables
+from deadletter.bronze.events import queue_events
 from deadletter.errors import DeadletterError
 from deadletter.lake import Lake
-from deadletter.sources import Source, queue_events
+from deadletter.sources import Source
 from deadletter.spark.parallel import together
 from deadletter.steps.summary import Tell
 

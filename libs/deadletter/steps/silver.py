@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
+from deadletter.bronze.events import day_of_event
 from deadletter.errors import GateError
 from deadletter.gates.gate import Gate
 from deadletter.gates.rows import reasons
@@ -25,7 +26,6 @@ from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, excused, quarantine, refused, released, united
 from deadletter.silver.reconcile import balance, source_events
 from deadletter.snapshot import MERGING, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
-from deadletter.sources import bronze_day
 from deadletter.spark.parallel import together
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import QUEUE, Table
@@ -236,7 +236,7 @@ def _merge_facts(
 
 def copies_of(lake: Lake, ids: DataFrame) -> DataFrame:
     """Every row of bronze of the events ``event_id, captured_at``, from the days that they lie in."""
-    days = ids.agg(F.collect_set(F.date_format(bronze_day(), "yyyy-MM-dd")).alias("days")).first()["days"]
+    days = ids.agg(F.collect_set(F.date_format(day_of_event(), "yyyy-MM-dd")).alias("days")).first()["days"]
     pruned = lake.read(tables.QUEUE_EVENTS).where(F.col("day").isin([F.lit(found).cast("date") for found in days]))
     return pruned.join(ids.select("event_id"), "event_id", "left_semi")
 
