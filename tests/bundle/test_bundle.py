@@ -205,8 +205,8 @@ def test_what_lies_beside_the_project_is_not_deployed():
 
 
 def test_a_new_lake_can_wait_for_what_it_begins_with():
-    job = BUNDLE["targets"]["prod"]["resources"]["jobs"]["medallion"]
-    assert job["schedule"] == {"pause_status": "${var.schedule_status}"}
+    paused = {name: job["schedule"] for name, job in BUNDLE["targets"]["prod"]["resources"]["jobs"].items()}
+    assert paused == dict.fromkeys(jobs(), {"pause_status": "${var.schedule_status}"})
     assert BUNDLE["variables"]["schedule_status"]["default"] == "UNPAUSED"
 
 
@@ -223,7 +223,7 @@ def test_whoever_deploys_names_the_warehouse_and_who_is_told():
     told = (ROOT / "docs" / "deployment.md").read_text()
     for name in ("warehouse_id", "notify"):
         assert "default" not in BUNDLE["variables"][name]
-        assert f"| `{name}` |" in told
+        assert f"`BUNDLE_VAR_{name}`" in told
     assert BUNDLE["targets"]["dev"]["variables"]["notify"] == "${workspace.current_user.userName}"
     assert "notify" not in BUNDLE["targets"]["prod"]["variables"]
 
