@@ -181,10 +181,67 @@ def test_many_kinds_of_events_are_no_map(spark):
     }
 
 
+def test_what_lies_in_an_array_is_told_by_the_messages_that_have_it(spark):
+    kinds = [f"k{chr(97 + n)}" for n in range(24)]
+    healthy = [event(kinds[n % 4 if n % 5 else 4 + n // 5 % 20], n) for n in range(600)]
+    tagged = [row | {f"{row['type']}_tags": ["new"], "lines": [{"sku": row["id"]}]} for row in healthy]
+    rare = event(kinds[9], 7, kj_tags=["new"], lines=[{"sku": 7}])
+    dead = {
+        "rare kind": rare,
+        "no lines": rare | {"lines": []},
+        "new in a line": rare | {"lines": [{"sku": 7, "gift": 1}]},
+        "no array": rare | {"kj_tags": "new"},
+    }
+    assert told(spark, tagged, dead) == (
+        [],
+        {
+            "rare kind": HEALTHY,
+            "no lines": "$.lines[] missing",
+            "new in a line": "$.lines[].gift new",
+            "no array": "$.kj_tags text",
+        },
+    )
+
+
+def test_what_one_message_of_many_kinds_has_is_not_usual(spark):
+    kinds = [f"k{chr(97 + n)}" for n in range(24)]
+    healthy = [event(kinds[n % 4 if n % 5 else 4 + n // 5 % 20], n) for n in range(600)]
+    settled = [event(kinds[0], 9, callback="http")]
+    dead = {"callback": event(kinds[0], 7, callback="http")}
+    assert told(spark, healthy + settled, dead)[1] == {"callback": "$.callback new"}
+    assert told(spark, healthy + settled * 2, dead)[1] == {"callback": HEALTHY}
+
+
+def test_a_maps_other_keys_are_no_values(spark):
+    """A tenth of the messages is enough, also of few."""
+    healthy = [{"id": n, "attrs": {f"{chr(97 + n % 26)}{chr(97 + n // 26)}-x": n}} for n in range(100)]
+    healthy = [row | ({"attrs": row["attrs"] | {"dim": {"w": 3}}} if row["id"] < 15 else {}) for row in healthy]
+    dead = {
+        "fault below": {"id": 1, "attrs": {"dim": {"w": None}}},
+        "value below": {"id": 1, "attrs": {"chair": 7, "dim": {"w": 2}}},
+        "key of an array's name": {"id": 1, "attrs": {"chair[]": 7, "a.b": 3}},
+    }
+    assert told(spark, healthy, dead) == (
+        ["$.attrs"],
+        {"fault below": "$.attrs.dim.w null", "value below": HEALTHY, "key of an array's name": HEALTHY},
+    )
+
+
+def test_large_maps_of_objects(spark):
+    def name(number):
+        return "".join(chr(97 + int(digit)) for digit in str(number))
+
+    healthy = [{"stock": {f"{name(n)}-{name(k)}": {"qty": k, "loc": "a"} for k in range(40)}} for n in range(100)]
+    many = {"stock": {f"new-{name(k)}": {"qty": k, "loc": "a"} for k in range(70)}}
+    assert told(spark, healthy, {"many": many}) == (["$.stock"], {"many": HEALTHY})
+
+
 def test_one_odd_message_makes_no_map_and_a_rare_objects_keys_are_told_by_that_object(spark):
     plain = [{"id": n * 1009, "qty": n} for n in range(30)]
     odd = {"id": 7, "note": "as agreed", "coupon": "SUM", "gift": True, "vat": 3, "bill": dict.fromkeys("abcdefgh", 1)}
     assert told(spark, [*plain, odd], {"new": plain[0] | {"callback": "http"}}) == ([], {"new": "$.callback new"})
+    more, debug = plain * 4, {f"debug-{chr(97 + n)}": n for n in range(24)}
+    assert told(spark, [*more, odd | debug], {"new": plain[0] | {"callback": 1}}) == ([], {"new": "$.callback new"})
     billed = [
         {"id": n, "bill": {"name": "Low"} | ({"vat": 19} if n % 80 else {})} if n % 40 == 0 else {"id": n}
         for n in range(800)

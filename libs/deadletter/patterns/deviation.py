@@ -26,6 +26,8 @@ NOBODYS = "<(?:email|name|phone|card|iban|token|secret)>"
 """How a value is shown that names somebody, or is a secret: no queue has a vocabulary of these."""
 TOO_LONG = 2
 """Powers of two that a payload's length must lie above the longest usual ones."""
+FIRST_KEY = r"^(?:[^\\.]|\\.)*?(?=(?:\[\])*(?:\.|$))"
+"""The first key of what lies below an object, without the sign of an array's elements."""
 MOST_DEPARTURES = 200
 """Departures of one payload that are looked at, the shortest paths first: what lies below one only follows from it."""
 
@@ -69,10 +71,9 @@ def deviations(
     wrong = (
         _with_yardstick(said, profiles, by)
         .withColumn("_odd", _odd(F.col("_facts"), F.col("_usual")))
-        .withColumn("_values", _keys_of_maps(F.col("_odd"), F.col("_usual.maps")))
-        .withColumn("_odd", _without_keys_of_maps(F.col("_odd"), F.col("_values"), F.col("_usual.usual")))
+        .withColumn("_odd", _with_values_as_such(F.col("_odd"), F.col("_usual")))
         .withColumn("_gone", parts(F.array_except("_usual.required", "_facts")))
-        .withColumn("_gone", _apart_from(F.col("_gone"), F.col("_values")))
+        .withColumn("_gone", _outside_values(F.col("_gone"), F.col("_usual")))
         .withColumn("_wrong", _wrong(F.col("_facts"), F.col("_odd"), F.col("_gone"), F.col("_usual"), masks))
         .withColumn("_wrong", F.slice(F.array_sort("_wrong"), 1, MOST_DEPARTURES))
         .withColumn("_wrong", _top_most(F.col("_wrong")))
@@ -109,28 +110,32 @@ def _odd(said: Column, usual: Column) -> Column:
     return F.filter(unusual, lambda f: (f["what"] != "value") | F.array_contains(usual["vocabularies"], f["path"]))
 
 
-def _keys_of_maps(odd: Column, maps: Column) -> Column:
-    """The paths of keys of maps that are values: such keys are not usual. Null where there is no map, as nothing is
-    looked at then."""
-    found = F.filter(
-        odd, lambda f: (f["what"] == "path") & is_key(f["path"]) & F.array_contains(maps, parent_of(f["path"]))
-    )
-    return F.when(F.size(maps) > 0, found["path"])
+def _with_values_as_such(odd: Column, usual: Column) -> Column:
+    """``odd`` without what is told of unusual keys of maps, which are values, and of what lies below them; instead
+    their kinds, told of any key, where these are no usual ones of the map."""
+    theirs = F.filter(odd, lambda f: (f["what"] == "kind") & F.array_contains(usual["maps"], parent_of(f["path"])))
+    values = F.filter(theirs, lambda f: is_key(f["path"]) & _is_in_value(f["path"], usual))
+    kinds = F.array_distinct(F.transform(values, lambda f: f.withField("path", any_key(parent_of(f["path"])))))
+    unlike = F.filter(kinds, lambda f: ~F.array_contains(usual["usual"], fact("kind", f["path"], f["word"])))
+    return F.when(F.size(usual["maps"]) > 0, F.concat(_outside_values(odd, usual), unlike)).otherwise(odd)
 
 
-def _without_keys_of_maps(odd: Column, values: Column, usual: Column) -> Column:
-    """``odd`` without what is told of the ``values`` and of what lies below them; instead their kinds, told of any key,
-    where these are no ``usual`` ones of the map."""
-    theirs = F.filter(odd, lambda f: (f["what"] == "kind") & F.array_contains(values, f["path"]))
-    kinds = F.array_distinct(F.transform(theirs, lambda f: f.withField("path", any_key(parent_of(f["path"])))))
-    unlike = F.filter(kinds, lambda f: ~F.array_contains(usual, fact("kind", f["path"], f["word"])))
-    return F.when(F.size(values) > 0, F.concat(_apart_from(odd, values), unlike)).otherwise(odd)
+def _outside_values(told: Column, usual: Column) -> Column:
+    """What is ``told`` of paths that are no values of maps, nor lie below one."""
+    others = F.filter(told, lambda f: ~_is_in_value(f["path"], usual))
+    return F.when(F.size(usual["maps"]) > 0, others).otherwise(told)
 
 
-def _apart_from(told: Column, values: Column) -> Column:
-    """What is ``told`` of other paths than the ``values`` and those below them."""
-    others = F.filter(told, lambda f: ~F.exists(values, lambda path: (f["path"] == path) | _is_below(f["path"], path)))
-    return F.when(F.size(values) > 0, others).otherwise(told)
+def _is_in_value(path: Column, usual: Column) -> Column:
+    """Whether a path is that of an unusual key of a map, or lies below one."""
+
+    def is_value(map_: Column) -> Column:
+        inside = F.concat(map_, F.lit("."))
+        key = F.regexp_extract(F.substr(path, F.length(inside) + 1), FIRST_KEY, 0)
+        is_usual = F.array_contains(usual["usual"], fact("path", F.concat(inside, key), ""))
+        return path.startswith(inside) & ~is_usual
+
+    return F.exists(usual["maps"], is_value)
 
 
 def _wrong(said: Column, odd: Column, gone: Column, usual: Column, masks: Sequence[Mask]) -> Column:

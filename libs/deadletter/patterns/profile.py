@@ -19,9 +19,13 @@ LARGEST_VOCABULARY = 64
 UNSEEN = 0.01
 """A path has a vocabulary when the share of values seen only once, which is about the chance that the
 next message brings a new one (Good and Turing), is no greater than this."""
-MAP = 0.05
-"""Share of an object's keys in healthy messages from which on, where so many are rare, no key that is among them is
-odd; and where so many came once, it is a map: its keys are values, and the next message brings others."""
+RARE_KEYS = 0.05
+"""Share of an object's keys in healthy messages that are rare from which on no key that was seen twice is odd."""
+NEW_KEYS = 0.5
+"""An object is a map when so many of its keys were seen only once as a share of the messages that have it, which is
+about how many new ones the next message brings: its keys are values."""
+FIXED_KEY = 0.1
+"""Share of the messages with a map from which on a key is none of its values, but one that it has beside them."""
 ANY = "<key>"
 """Stands in a path for whatever key a map has."""
 PARTS = ("what", "path", "word")
@@ -98,11 +102,12 @@ def profile_of(counted: DataFrame, by: Sequence[str]) -> DataFrame:
 
 
 def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:
-    """Say of each counted kind and value whether it is usual, of each path whether it has a vocabulary."""
+    """Say of each counted fact whether it is usual, of each path whether it has a vocabulary, and of each object or
+    array (the ``container`` of others) whether it is a map, with the kinds that ``any`` of its keys has."""
     all_of = Window.partitionBy(*keys)
     alike = Window.partitionBy(*keys, "what", "path")
     is_value = F.col("what") == "value"
-    return (
+    told = (
         counted.withColumn("of", F.sum("n").over(alike))
         .withColumn("messages", F.max(F.when(F.col("path") == "encoding", F.col("of"))).over(all_of))
         .withColumn("once", F.sum(F.when(F.col("n") == 1, 1).otherwise(0)).over(alike))
@@ -114,93 +119,78 @@ def _judged(counted: DataFrame, keys: list[str]) -> DataFrame:
             & (F.col("of") >= MIN_HEALTHY)
             & (F.col("once") <= UNSEEN * F.col("of")),
         )
-        .withColumn(
-            "usual",
-            F.when(is_value, F.col("vocabulary") & (F.col("n") >= USUAL_VALUE * F.col("of"))).otherwise(
-                F.col("n") >= USUAL * F.col("of")
-            ),
-        )
     )
+    usual_value = F.col("vocabulary") & (F.col("n") >= USUAL_VALUE * F.col("of"))
+    # of a path that is not usual nobody asks what is there: a map has many
+    usual_kind = (F.col("n") >= USUAL * F.col("of")) & _usual_path(F.col("of"))
+    usual = F.when(is_value, usual_value).when(F.col("what") == "path", _usual_path(F.col("n"))).otherwise(usual_kind)
+    return _with_container(told, keys).withColumn("usual", usual)
+
+
+def _with_container(told: DataFrame, keys: list[str]) -> DataFrame:
+    """Add the ``container`` that each path lies in, ``within``: how many messages have it, and of one that is an object
+    whether it ``is_map`` and whether it has ``rare_keys``; ``any`` is the kind of a map's keys that a row tells of."""
+    path, n = F.col("path"), F.col("n")
+    is_path, is_kind, element = F.col("what") == "path", F.col("what") == "kind", path.endswith("[]")
+    container = F.when(element, F.left(path, F.length(path) - 2)).when(is_key(path), parent_of(path))
+    inside = told.withColumns({"container": F.when(is_path | is_kind, container), "element": element})
+    of_kind = told.where(is_kind & F.col("word").isin("object", "array")).select(
+        *keys, path.alias("container"), (F.col("word") == "array").alias("element"), n.alias("within")
+    )
+    one = [*keys, "container", "element"]
+    own, alike = Window.partitionBy(*one), Window.partitionBy(*one, "what", "word")
+    within = F.coalesce("within", "messages")
+
+    def counted(which: Column, count: Column = n) -> Column:
+        return F.coalesce(F.sum(F.when(is_path & which, count)).over(own), F.lit(0))
+
+    is_object = F.col("container").isNotNull() & ~F.col("element")
+    once = counted(n == 1, F.lit(1))
+    # one odd message of few has several keys that were seen once
+    is_map = is_object & (once >= MIN_HEALTHY) & (once >= NEW_KEYS * F.col("within"))
+    rare_keys = is_object & (counted(n < USUAL * F.col("within")) >= RARE_KEYS * counted(F.lit(True)))
+    usual_kind = is_kind & F.col("is_map") & (F.sum("n").over(alike) >= USUAL * counted(F.lit(True)))
+    return (
+        inside.join(of_kind, one, "left")
+        .withColumn("within", within)
+        .withColumns({"is_map": is_map, "rare_keys": rare_keys})
+        .withColumn("any", F.when(usual_kind, fact("kind", any_key(F.col("container")), F.col("word"))))
+    )
+
+
+def _usual_path(n: Column) -> Column:
+    """Whether a path that ``n`` messages have is usual: mostly as a share of those with what it lies in. What lies in
+    something that only one of many messages has is not, or all that is in a map would be."""
+    within = F.col("within")
+    several = (n >= 2) | (n >= USUAL * F.col("messages"))
+    fixed = n >= F.least(F.lit(MIN_HEALTHY), FIXED_KEY * within)
+    share = ((n >= USUAL * within) & several) | (F.col("rare_keys") & (n >= 2))
+    return F.when(F.col("is_map"), fixed & (n >= 2)).otherwise(share)
 
 
 def _summarised(judged: DataFrame, keys: list[str]) -> DataFrame:
-    is_path, is_kind = F.col("what") == "path", F.col("what") == "kind"
-    is_length = is_kind & (F.col("path") == "length") & F.col("usual")
-    parent = F.when(is_key(F.col("path")), parent_of(F.col("path"))).alias("parent")
-    objects = F.collect_set(F.when(is_kind & (F.col("word") == "object"), F.struct("path", "n")))
+    in_many = (F.col("what") == "path") & (F.col("n") >= USUAL * F.col("messages"))
+    is_object = (F.col("what") == "kind") & (F.col("word") == "object")
+    is_length = (F.col("what") == "kind") & (F.col("path") == "length") & F.col("usual")
+    path = F.struct("path", "n")
     gathered = judged.groupBy(*keys).agg(
         F.max("messages").alias("messages"),
-        F.collect_set(F.when(~is_path & F.col("usual"), fact(*map(F.col, PARTS)))).alias("_usual"),
-        F.collect_list(F.when(is_path, F.struct("path", parent, "n"))).alias("_paths"),
-        F.collect_list(F.when(is_kind, F.struct(parent, "word", "n"))).alias("_kinds"),
-        F.map_from_entries(objects).alias("_objects"),
+        F.collect_set(F.when(F.col("usual"), fact(*map(F.col, PARTS)))).alias("_usual"),
+        F.collect_set("any").alias("_any"),
+        F.collect_set(F.when(in_many, path)).alias("_paths"),
+        F.map_from_entries(F.collect_set(F.when(is_object, path))).alias("_objects"),
         F.array_sort(F.collect_set(F.when(F.col("vocabulary"), F.col("path")))).alias("vocabularies"),
         F.max(F.when(is_length, F.col("word").cast("int"))).alias("longest"),
+        F.array_sort(F.collect_set(F.when(F.col("is_map"), F.col("container")))).alias("maps"),
     )
-    common = F.filter(F.map_entries("_objects"), lambda entry: entry["value"] >= MIN_HEALTHY)
-    told = (
-        gathered.withColumn("_objects_told", F.transform(common, lambda entry: _keys_of(entry["key"], entry["value"])))
-        .withColumn("maps", F.array_sort(F.filter("_objects_told", _is_map)["path"]))
-        .withColumn("_loose", F.filter("_objects_told", _has_rare_keys)["path"])
-    )
-    paths = F.transform(F.filter("_paths", _is_usual), lambda p: fact("path", p["path"], ""))
-    usual = F.array_sort(F.concat("_usual", paths, F.flatten(F.transform("maps", _usual_kinds))))
     always = F.filter(
         "_paths",
-        lambda p: (p["n"] >= USUAL * F.col("messages")) & (p["n"] >= (1 - USUAL) * _times(p["parent"])),
+        lambda p: p["n"] >= (1 - USUAL) * F.try_element_at("_objects", parent_of(p["path"])).cast("double"),
     )
     required = F.array_sort(F.transform(always, lambda p: fact("path", p["path"], "")))
+    usual = F.array_sort(F.concat("_usual", "_any"))
     columns = ("messages", usual.alias("usual"), required.alias("required"), "vocabularies", "longest", "maps")
-    return told.select(*keys, *columns)
-
-
-def _times(path: Column) -> Column:
-    """How many messages have an object at ``path``; null for none."""
-    return F.try_element_at("_objects", path).cast("double")
-
-
-def _keys_of(path: Column, messages: Column) -> Column:
-    """Of the object at ``path``, which so many ``messages`` have, how often ``all`` of its keys came, how often those
-    that are ``rare``, and how many came ``once``."""
-    own = F.filter("_paths", lambda p: p["parent"] == path)
-    rare = F.filter(own, lambda p: p["n"] < USUAL * messages)
-    once = F.size(F.filter(own, lambda p: p["n"] == 1))
-    return F.struct(path.alias("path"), _sum(own).alias("all"), _sum(rare).alias("rare"), once.alias("once"))
-
-
-def _sum(counted: Column) -> Column:
-    return F.aggregate(counted, F.lit(0).cast("bigint"), lambda so_far, one: so_far + one["n"])
-
-
-def _is_map(told: Column) -> Column:
-    # one odd message has several keys that came once
-    return (told["once"] >= MAP * told["all"]) & (told["once"] >= MIN_HEALTHY)
-
-
-def _has_rare_keys(told: Column) -> Column:
-    return told["rare"] >= MAP * told["all"]
-
-
-def _is_usual(p: Column) -> Column:
-    """Whether a path is: most are by how many of the messages with the object that they belong to have them."""
-    by_share = p["n"] >= USUAL * F.coalesce(_times(p["parent"]), F.col("messages"))
-    return (
-        F.when(F.array_contains("maps", p["parent"]), p["n"] >= MIN_HEALTHY)
-        .when(F.array_contains("_loose", p["parent"]), True)
-        .otherwise(by_share)
-    )
-
-
-def _usual_kinds(path: Column) -> Column:
-    """The facts that tell the usual kinds of what any key of the map at ``path`` has."""
-    own = F.filter("_kinds", lambda kind: kind["parent"] == path)
-    least = USUAL * _sum(own)
-
-    def is_usual(word: Column) -> Column:
-        return _sum(F.filter(own, lambda kind: kind["word"] == word)) >= least
-
-    words = F.filter(F.array_distinct(own["word"]), is_usual)
-    return F.transform(words, lambda word: fact("kind", any_key(path), word))
+    return gathered.select(*keys, *columns)
 
 
 def is_key(path: Column) -> Column:
