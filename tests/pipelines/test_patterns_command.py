@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import functions as F
@@ -9,6 +10,9 @@ from pyspark.sql import functions as F
 from deadletter import steps, tables, triage
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
+from deadletter.steps import gold
+from deadletter.steps.decide import decide
+from deadletter.steps.quality import gated
 from tests import command
 from tests.pipelines.conftest import few_lines, quiet
 
@@ -85,6 +89,34 @@ def test_a_split_notes_which_part_keeps_the_id(own_lake):
     kept = listed(own_lake)[whole["pattern_id"]]
     assert kept["queues"] == [f"{first['system']}:{first['queue']}"]
     assert kept["dead_letters"] + sum(row["dead_letters"] for row in parts) == whole["dead_letters"]
+
+
+def test_a_decision_for_later_shows_later(own_lake):
+    one = next(iter(listed(own_lake)))
+    with pytest.raises(UsageError, match="--at soon: not an ISO 8601 time"):
+        call(own_lake, "resolve", one, "--at", "soon", *WHO)
+    told = command.call("patterns", "resolve", one, "--lake", own_lake.root, "--at", "2026-11-21T00:00:00Z", *WHO)
+    assert "shows from the first run that judges at 2026-11-21T00:00:00+00:00 or later" in told.stderr
+    assert listed(own_lake)[one]["status"] != "resolved"
+    with gated(own_lake, quiet) as gate:
+        gold.derive(own_lake, gate, datetime(2026, 11, 21, tzinfo=UTC), tell=quiet)
+    assert listed(own_lake)[one]["status"] == "resolved"
+
+
+def test_what_a_decision_noted_is_masked_unless_revealed(own_lake, monkeypatch):
+    one = next(iter(listed(own_lake)))
+    for action, target in (("mute", "told ada@example.org"), ("split", "heard eve@example.org")):
+        made = {"pattern_id": one, "action": action, "target": target, "by": "ann", "why": "known"}
+        monkeypatch.setattr(triage, "decisions", lambda lake, made=made: [dict(made)])
+        shown, revealed = (json.loads(call(own_lake, "show", one, "--json", *more)) for more in ([], ["--reveal"]))
+        assert shown["decisions"][0]["target"] == f"{target.split()[0]} <email>"
+        assert revealed["decisions"][0]["target"] == target
+
+
+@pytest.mark.parametrize(("action", "into"), [("forget", None), ("merge", None), ("mute", "a" * 16)])
+def test_what_is_no_decision_is_refused(small_lake, action, into):
+    with pytest.raises(UsageError, match="merge alone needs what to merge into"):
+        decide(small_lake, "a" * 16, action, "ann", "known", into=into)
 
 
 @pytest.mark.soak

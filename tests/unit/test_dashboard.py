@@ -36,6 +36,11 @@ def test_the_bundled_dashboard_has_every_kind_of_widget():
     }
 
 
+def test_a_sum_of_no_rows_is_counted_as_none():
+    told = [draw(widget("counter", {"value": {"fieldName": "n"}}), rows) for rows in ([{"n": None}], [], [{"n": 7}])]
+    assert [re.sub("<[^>]*>", "", html) for html in told] == ["0", "0", "7"]
+
+
 NO_DASHBOARDS = ("", "[]", "{}", '{"datasets": [{"name": "a"}], "pages": []}', '{"datasets": [], "pages": ["a"]}')
 
 

@@ -13,6 +13,7 @@ from deadletter.steps import gold
 from deadletter.steps.quality import gated
 from deadletter.steps.summary import Tell
 
+ACTIONS = ("resolve", "reopen", "mute", "unmute", "merge", "split")
 MOVES = ("merge", "split")
 """Decisions that move dead letters from pattern to pattern."""
 
@@ -40,11 +41,14 @@ def decide(
     tell: Tell = print,
 ) -> Decided:
     """Decide about a pattern, given by an id that it has or had or by the start of one; ``action`` is one of
-    ``control.pattern_decisions``. In force from ``at`` (UTC) on, the time that gold stands for unless given.
+    :data:`ACTIONS`, and merge needs what it is merged ``into``. In force from ``at`` (UTC) on, unless given the time
+    that gold stands for.
 
     Raises :class:`UsageError` where nothing can be decided so, and :class:`DeadletterError` where somebody writes the
     tables, or was interrupted as they did: what people saw may be later than the decision.
     """
+    if action not in ACTIONS or (action == "merge") != bool(into):
+        raise UsageError(f"{action}: not one of {', '.join(ACTIONS)}, of which merge alone needs what to merge into")
     gold_as_of(lake)  # a path that is no lake stays as it is
     # under one lock: no run may come between the decision and what follows from it
     with gated(lake, tell) if action in MOVES else lake.lock() as gate:
