@@ -136,7 +136,7 @@ def _beginning(df: DataFrame, name: str, text: str) -> list[str]:
     return [row["pattern_id"] for row in rows.limit(2).collect()]
 
 
-def decide(
+def write_down(
     lake: Lake,
     pattern: str,
     action: str,

@@ -89,7 +89,7 @@ def lines_of_triage(letters):
 
 def mute(lake, pattern):
     as_of = gold_as_of(lake)
-    triage.decide(lake, pattern, "mute", "ann", "known", as_of)
+    triage.write_down(lake, pattern, "mute", "ann", "known", as_of)
     triage.rejudge(lake, as_of)
 
 

@@ -68,7 +68,7 @@ def test_decisions_under_any_former_id(small_lake, tmp_path):
     rows = [(alias, name, "grouping") for alias in former[:-1]]
     rows += [("merged", name, "merged"), (former[-1], "merged", "grouping")]
     own.append(own.spark.createDataFrame(rows, tables.PATTERN_ALIASES.ddl), tables.PATTERN_ALIASES)
-    triage.decide(own, former[-1], "resolve", "ann", "known", gold_as_of(own))
+    triage.write_down(own, former[-1], "resolve", "ann", "known", gold_as_of(own))
     row = json.loads(called(own, "patterns", "show", name, "--json").stdout)
     assert set(former) <= set(row["former_ids"]) and [made["why"] for made in row["decisions"]] == ["known"]
 

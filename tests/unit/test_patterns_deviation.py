@@ -159,18 +159,21 @@ def event(kind, number, **more):
     return {"id": number * 1009, "type": kind} | fields | more
 
 
+KINDS = [f"k{chr(97 + n)}" for n in range(24)]
+EVENTS = [event(KINDS[n % 4 if n % 5 else 4 + n // 5 % 20], n) for n in range(600)]
+"""Four kinds that are common, and twenty that are rare."""
+
+
 def test_many_kinds_of_events_are_no_map(spark):
     """All that was seen is usual where much of it is rare; what was not is told all the same."""
-    kinds = [f"k{chr(97 + n)}" for n in range(24)]
-    healthy = [event(kinds[n % 4 if n % 5 else 4 + n // 5 % 20], n) for n in range(600)]
     dead = {
-        "rare kind": event(kinds[9], 7),
-        "its null": event(kinds[9], 7, kj_due=None),
-        "its text": event(kinds[9], 7, kj_due="soon"),
-        "new": event(kinds[0], 7, callback="http"),
-        "new of rare kind": event(kinds[9], 7, callback="http"),
+        "rare kind": event(KINDS[9], 7),
+        "its null": event(KINDS[9], 7, kj_due=None),
+        "its text": event(KINDS[9], 7, kj_due="soon"),
+        "new": event(KINDS[0], 7, callback="http"),
+        "new of rare kind": event(KINDS[9], 7, callback="http"),
     }
-    maps, found = told(spark, healthy, dead)
+    maps, found = told(spark, EVENTS, dead)
     assert maps == []
     assert found == {
         "rare kind": HEALTHY,
@@ -182,10 +185,8 @@ def test_many_kinds_of_events_are_no_map(spark):
 
 
 def test_what_lies_in_an_array_is_told_by_the_messages_that_have_it(spark):
-    kinds = [f"k{chr(97 + n)}" for n in range(24)]
-    healthy = [event(kinds[n % 4 if n % 5 else 4 + n // 5 % 20], n) for n in range(600)]
-    tagged = [row | {f"{row['type']}_tags": ["new"], "lines": [{"sku": row["id"]}]} for row in healthy]
-    rare = event(kinds[9], 7, kj_tags=["new"], lines=[{"sku": 7}])
+    tagged = [row | {f"{row['type']}_tags": ["new"], "lines": [{"sku": row["id"]}]} for row in EVENTS]
+    rare = event(KINDS[9], 7, kj_tags=["new"], lines=[{"sku": 7}])
     dead = {
         "rare kind": rare,
         "no lines": rare | {"lines": []},
@@ -204,12 +205,10 @@ def test_what_lies_in_an_array_is_told_by_the_messages_that_have_it(spark):
 
 
 def test_what_one_message_of_many_kinds_has_is_not_usual(spark):
-    kinds = [f"k{chr(97 + n)}" for n in range(24)]
-    healthy = [event(kinds[n % 4 if n % 5 else 4 + n // 5 % 20], n) for n in range(600)]
-    settled = [event(kinds[0], 9, callback="http")]
-    dead = {"callback": event(kinds[0], 7, callback="http")}
-    assert told(spark, healthy + settled, dead)[1] == {"callback": "$.callback new"}
-    assert told(spark, healthy + settled * 2, dead)[1] == {"callback": HEALTHY}
+    settled = [event(KINDS[0], 9, callback="http")]
+    dead = {"callback": event(KINDS[0], 7, callback="http")}
+    assert told(spark, EVENTS + settled, dead)[1] == {"callback": "$.callback new"}
+    assert told(spark, EVENTS + settled * 2, dead)[1] == {"callback": HEALTHY}
 
 
 def test_a_maps_other_keys_are_no_values(spark):

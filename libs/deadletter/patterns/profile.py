@@ -139,22 +139,21 @@ def _with_container(told: DataFrame, keys: list[str]) -> DataFrame:
     )
     one = [*keys, "container", "element"]
     own, alike = Window.partitionBy(*one), Window.partitionBy(*one, "what", "word")
-    within = F.coalesce("within", "messages")
 
     def counted(which: Column, count: Column = n) -> Column:
         return F.coalesce(F.sum(F.when(is_path & which, count)).over(own), F.lit(0))
 
     is_object = F.col("container").isNotNull() & ~F.col("element")
-    once = counted(n == 1, F.lit(1))
+    every, once = counted(F.lit(True)), counted(n == 1, F.lit(1))
     # one odd message of few has several keys that were seen once
     is_map = is_object & (once >= MIN_HEALTHY) & (once >= NEW_KEYS * F.col("within"))
-    rare_keys = is_object & (counted(n < USUAL * F.col("within")) >= RARE_KEYS * counted(F.lit(True)))
-    usual_kind = is_kind & F.col("is_map") & (F.sum("n").over(alike) >= USUAL * counted(F.lit(True)))
+    rare_keys = is_object & (counted(n < USUAL * F.col("within")) >= RARE_KEYS * every)
+    of_any = is_kind & F.col("is_map") & (F.sum("n").over(alike) >= USUAL * every)
     return (
         inside.join(of_kind, one, "left")
-        .withColumn("within", within)
+        .withColumn("within", F.coalesce("within", "messages"))
         .withColumns({"is_map": is_map, "rare_keys": rare_keys})
-        .withColumn("any", F.when(usual_kind, fact("kind", any_key(F.col("container")), F.col("word"))))
+        .withColumn("any", F.when(of_any, fact("kind", any_key(F.col("container")), F.col("word"))))
     )
 
 

@@ -62,7 +62,7 @@ def decide(
         if target == name:
             raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
         effective = at or as_of
-        triage.decide(lake, name, action, by, why, effective, target=target, along=along)
+        triage.write_down(lake, name, action, by, why, effective, target=target, along=along)
         if action in MOVES:
             gold.derive(lake, gate, as_of, tell=tell)
         else:
