@@ -15,7 +15,7 @@ from deadletter.lake.statements import create_statement
 from deadletter.steps import maintenance
 from deadletter.steps.maintenance import maintain
 from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
-from deadletter.triage import decide, decisions_count
+from deadletter.triage import decisions_count, write_down
 
 
 @pytest.fixture()
@@ -47,7 +47,7 @@ def test_a_tidied_lake_has_the_decisions_it_had(fragmented):
     """Nothing is derived anew for it."""
     fragmented.create_missing([PATTERN_DECISIONS])
     for pattern in ("a", "b"):
-        decide(fragmented, pattern, "resolve", "ann", "known", datetime(2026, 11, 20, tzinfo=UTC))
+        write_down(fragmented, pattern, "resolve", "ann", "known", datetime(2026, 11, 20, tzinfo=UTC))
     maintain(fragmented, tell=lambda text: None)
     assert decisions_count(fragmented) == 2
 
