@@ -54,9 +54,10 @@ soak: setup ## What takes longer, more histories, more killed runs: make soak SE
 	$(BIN)/pytest -m soak --deselect tests/properties/test_histories.py
 	$(OVER_CONNECT) -m "soak or not soak" $(ON_CONNECT)
 
-lint: setup ## Check the style
+lint: setup ## Check the style and the types
 	$(BIN)/ruff check libs tests pipelines notebooks bench
 	$(BIN)/ruff format --check libs tests pipelines notebooks bench
+	$(BIN)/mypy
 
 grouping: setup ## Grouping accuracy on Loghub-style CSVs: make grouping DATA=DIR
 	@test -n "$(DATA)" || { echo "make grouping DATA=DIR: a folder of CSVs with LineId,Content,EventId"; exit 2; }

@@ -14,6 +14,16 @@ MOST_QUEUES = 5000
 """Queues that a query names; so many more are nearly all, and it would be slow to plan."""
 
 
+def all_of_tenant(queue: Queue) -> Queue:
+    """All queues of the queue's tenant.
+
+    >>> all_of_tenant(("zaqar", "p", "a"))
+    ('zaqar', 'p', '*')
+    """
+    system, tenant, _ = queue
+    return system, tenant, EVERY
+
+
 def of_queues(queues: Iterable[Queue], table: str = "", tenant: str = "tenant", queue: str = "queue") -> str:
     """The rows whose ``tenant`` and ``queue`` name one of these queues, as a predicate of literals: only such ones let
     Delta skip files. ``table`` is the prefix of columns; without one, ``tenant`` may be any SQL.

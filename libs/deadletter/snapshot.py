@@ -131,12 +131,14 @@ def facts_at(lake: Lake, as_of: datetime, scope: Scope = EVERYTHING, later: bool
     """The facts that happened until ``as_of``, whenever they arrived: of the queues in ``scope``, and the policies of
     all. ``later``: whether any happened after that, where it is known."""
     named = (tables.MESSAGE_STATE, tables.CLAIMS, tables.CLAIM_ATTEMPTS)
-    facts = [lake.read(table).where(scope.inside) for table in named]
+    state, claims, attempts = (lake.read(table).where(scope.inside) for table in named)
     policies = lake.read(tables.QUEUE_POLICIES)
     if later is None:
         later = not lake.read(tables.QUEUE_CHANGES).where(F.col("latest") > F.lit(as_of)).isEmpty()
     # what cuts arrays is not compiled and copies every message: a run for now has nothing to cut
-    return until(*facts, policies, as_of) if later else SilverFacts(*facts, histories(policies), as_of)
+    if later:
+        return until(state, claims, attempts, policies, as_of)
+    return SilverFacts(state, claims, attempts, histories(policies), as_of)
 
 
 def dead_letter_links(lake: Lake) -> list[Link]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import overload
 
 
+@overload
+def from_micros(micros: int) -> datetime: ...
+@overload
+def from_micros(micros: None) -> None: ...
 def from_micros(micros: int | None) -> datetime | None:
     """The time of microseconds since 1970.
 

@@ -101,8 +101,8 @@ def log_run(
     folder: str,
     parameters: Mapping[str, object],
     metrics: Mapping[str, float],
-    patterns: Sequence[Mapping],
-    curve: Sequence[Mapping],
+    patterns: Sequence[dict],
+    curve: Sequence[dict],
 ) -> str:
     """Keep one run; returns its id. ``patterns`` have :data:`SHOWN`, ``curve`` what ``charts.survival`` draws.
 

@@ -157,7 +157,7 @@ def write_down(
     if along:
         said = dead_letters_say(lake.read(tables.DEAD_LETTER_COUNTS).where(F.col("pattern_id") == pattern))
         first = said.orderBy("earliest").select(F.coalesce(part(along), F.lit("")).alias("part")).first()
-        target = first and first["part"]
+        target = first["part"] if first else None
     told = "pattern_id STRING, action STRING, target STRING, along STRING, effective_at TIMESTAMP, decided_by STRING"
     row = frame_of(lake.spark, [(pattern, action, target, along, at, by, why)], f"{told}, why STRING")
     lake.append_now(row, tables.PATTERN_DECISIONS, "decided_at")

@@ -12,6 +12,7 @@ from deadletter.gates.checks import document_mistakes
 from deadletter.gates.suites import FOLDER, load, load_all
 
 FILES = sorted(FOLDER.glob("*.json"))
+FIRST_ID = "00000000-0000-4000-8000-000000000002"
 GOOD = {
     "name": "silver.claim_attempts",
     "id": "00000000-0000-4000-8000-000000000001",
@@ -20,7 +21,7 @@ GOOD = {
             "type": "expect_column_values_to_be_between",
             "kwargs": {"column": "limit", "min_value": 0},
             "meta": {"why": "a number of messages", "what_to_do": "look"},
-            "id": "00000000-0000-4000-8000-000000000002",
+            "id": FIRST_ID,
             "severity": "critical",
         },
         {
@@ -238,7 +239,7 @@ MISTAKES = {
     "no rules": (lambda document: document.pop("expectations"), "not a suite"),
     "another table's name": (lambda document: document.update(name="silver.claims"), "name is 'silver.claims', not"),
     "duplicate id": (
-        lambda document: document["expectations"][1].update(id=GOOD["expectations"][0]["id"]),
+        lambda document: document["expectations"][1].update(id=FIRST_ID),
         "expectations[1] (id 00000000-0000-4000-8000-000000000002): the same id as expectations[0]",
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from io import TextIOWrapper
 
 import click
 
@@ -61,7 +62,8 @@ for command in COMMANDS:
 def main() -> None:
     """Run the command; an error a person can act on becomes one message and its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has all characters
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has all characters
     if not debugging():
         quiet_bridge()
     try:

@@ -58,7 +58,8 @@ class Given(click.ParamType):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text as it is, unless it is empty."""
         if not value.strip():
-            raise UsageError(f"{param.get_error_hint(ctx)} is empty: give the {self.name} that is meant")
+            where = param.get_error_hint(ctx) if param else self.name
+            raise UsageError(f"{where} is empty: give the {self.name} that is meant")
         return value
 
 
@@ -94,8 +95,8 @@ def json_of(told: object) -> str:
     >>> print(json_of({"as_of": parse_time("2026-11-20"), "where": "Zürich"}))
     {"as_of": "2026-11-20T00:00:00.000000+00:00", "where": "Z\\u00fcrich"}
     """
-    told = dataclasses.asdict(told) if dataclasses.is_dataclass(told) else told
-    return json.dumps(told, default=iso)
+    fields = dataclasses.asdict(told) if dataclasses.is_dataclass(told) and not isinstance(told, type) else told
+    return json.dumps(fields, default=iso)
 
 
 def iso(at: datetime) -> str:
@@ -191,7 +192,7 @@ def print_table(
 ) -> None:
     """Print a table for the eye, every value :func:`printable`: long ones are folded, except in the ``whole``
     columns."""
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
     from rich.table import Table
     from rich.text import Text
 
@@ -200,7 +201,7 @@ def print_table(
 
     drawn = Table(title=text(title), caption=caption and text(caption), show_header=header)
     for name in names:
-        justify = "right" if name in right else "left"
+        justify: JustifyMethod = "right" if name in right else "left"
         drawn.add_column(text(name), justify=justify, overflow="fold", no_wrap=name in whole)
     for row in rows:
         drawn.add_row(*map(text, row))

@@ -173,7 +173,7 @@ def failure(error: Exception) -> DeadletterError | None:
 
 def _of_system(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
-    advice = ADVICE.get(error.errno)
+    advice = ADVICE.get(error.errno or 0)
     then = f"{advice}, then start the command again" if advice else f"{DEBUG}=1 tells where it happened"
     return f"{where}{error.strerror or first_line(error)}; {then}"
 

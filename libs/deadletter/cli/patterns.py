@@ -73,7 +73,7 @@ def list_(
 def _of_run(lake_root: str, run_id: str, against: str | None) -> list[dict]:
     from deadletter.tracking import compared, patterns_of
 
-    folder = Lake(None, lake_root).folder
+    folder = Lake(None, lake_root).folder  # type: ignore[arg-type]  # Spark is not asked
     seen = patterns_of(folder, run_id)
     return compared(patterns_of(folder, against, "--against"), seen) if against else seen
 

@@ -94,7 +94,7 @@ def show(event_id: str, lake_root: str) -> None:
     # Spark Connect takes no text from its server that is no UTF-8
     chosen = _by_ids(quarantined(lake), (event_id,)).withColumn("raw", F.make_valid_utf8("raw"))
     # not the times: Python has no name for some of those that are refused
-    row = chosen.select("event_id", "reasons", "raw").first()
+    row = chosen.select("event_id", "reasons", "raw").collect()[0]
     say(f"Event {row['event_id']}", bold=True)
     for reason in row["reasons"]:
         say(f"  reason   {reason}")

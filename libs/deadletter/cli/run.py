@@ -62,7 +62,7 @@ def run(
     """
     until, fresh = parse_time(as_of), parse_time(fresh_after, "--fresh-after")
     if track:
-        tracking.require_place(Lake(None, lake_root).folder)
+        tracking.require_place(Lake(None, lake_root).folder)  # type: ignore[arg-type]  # Spark is not asked
     # before Spark starts: a wrong path or a mistake in a suite is told at once
     found = sources.find(landing)
     size = sum(source.size for source in found)
@@ -76,7 +76,7 @@ def run(
         lake,
         landing,
         as_of=until,
-        habits=zaqar_store and STORES[zaqar_store],
+        habits=STORES[zaqar_store] if zaqar_store else None,
         tell=tell,
         fresh_after=fresh,
         found=found,

@@ -7,6 +7,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
+from io import TextIOWrapper
 
 import click
 from pyspark.errors import PySparkException
@@ -86,7 +87,8 @@ def show(table: str, lake_root: str, form: str, as_of: str | None, where: str | 
 
 def select_rows(lake: Lake, table: Table, as_of: str | None, where: str | None, limit: int | None) -> DataFrame:
     """The rows in the order of the table's key."""
-    df = status_at(lake, parse_time(as_of)) if as_of is not None else lake.read(table)
+    until = parse_time(as_of)
+    df = status_at(lake, until) if until else lake.read(table)
     df = (df.where(where) if where else df).orderBy(*table.key)
     return df.limit(limit) if limit else df
 
@@ -112,7 +114,8 @@ def print_json(rows: Iterator[str], table: Table, names: list[str]) -> None:
 
 def print_csv(rows: Iterator[str], table: Table, names: list[str]) -> None:
     """CSV with a header, in UTF-8 whatever the terminal has; nested values as JSON."""
-    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if isinstance(sys.stdout, TextIOWrapper):  # else a test's, which has no encoding
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     writer = csv.writer(sys.stdout)
     writer.writerow(names)
     for row in rows:

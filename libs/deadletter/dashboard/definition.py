@@ -145,8 +145,8 @@ def _check(widget: Widget, datasets: Mapping[str, str]) -> None:
 
 def _shown(part: str, encoding: dict | list | None) -> list[str | None]:
     """The fields that a part of a widget shows: one, or of ``columns`` and ``y`` several."""
-    if part == "columns":
-        several = encoding or []
+    if isinstance(encoding, list):
+        several = encoding
     else:
         one = encoding or {}
         several = one["fields"] if part == "y" and "fields" in one else [one]

@@ -78,17 +78,17 @@ def series(widget: Widget, rows: list[dict]) -> list[tuple[str, list[tuple]]]:
 
 
 def _add(figure: go.Figure, kind: str, name: str, points: Sequence[tuple], colour: str) -> None:
-    name, xs, ys = literal(name), [literal(x) for x, _ in points], [literal(y) for _, y in points]
+    xs, ys = [literal(x) for x, _ in points], [literal(y) for _, y in points]
     if kind == "bar":
-        figure.add_bar(name=name, x=xs, y=ys, marker_color=colour)
+        figure.add_bar(name=literal(name), x=xs, y=ys, marker_color=colour)
     elif kind == "area":
         # between two bars of time there is nothing: a straight line would tell of deaths that were not
-        figure.add_scatter(name=name, x=xs, y=ys, line={"color": colour, "shape": "hvh"}, stackgroup="all")
+        figure.add_scatter(name=literal(name), x=xs, y=ys, line={"color": colour, "shape": "hvh"}, stackgroup="all")
     else:
-        figure.add_scatter(name=name, x=xs, y=ys, mode="lines+markers", line={"color": colour})
+        figure.add_scatter(name=literal(name), x=xs, y=ys, mode="lines+markers", line={"color": colour})
 
 
-def _name(encoding: Mapping) -> str | None:
+def _name(encoding: Mapping) -> str:
     """What people call a field: its own name, where the file has no other; several fields together need have none."""
     return encoding.get("displayName", encoding.get("fieldName"))
 

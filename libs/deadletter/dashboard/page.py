@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
 from importlib.resources import files
@@ -53,7 +53,7 @@ def _draw(data: Data, widget: Widget, wanted: dict[str, list[str]], filtered: bo
     return note + draw(widget, [row for rows, _ in found for row in rows])
 
 
-def _control(data: Data, widget: Widget, chosen: list[str] | tuple) -> str:
+def _control(data: Data, widget: Widget, chosen: Sequence[str]) -> str:
     offered, cut = ([], False) if widget.kind == "filter-date-range-picker" else data.choices(widget)
     note = f'<p class="cut">Not more than {MOST_ROWS:,} values.</p>' if cut else ""
     # a link can choose what is not offered, or no more: it filters all the same
@@ -82,7 +82,7 @@ def _tab(other: Page, page: Page, choice: Choice, served: bool) -> str:
     return f'<a href="{escape(link)}"{here}>{escape(other.title)}</a>'
 
 
-def control(widget: Widget, offered: list[str], chosen: list[str] | tuple) -> str:
+def control(widget: Widget, offered: list[str], chosen: Sequence[str]) -> str:
     r"""A filter as a form's control. Whatever is offered or chosen is escaped.
 
     >>> from deadletter.dashboard.definition import Widget

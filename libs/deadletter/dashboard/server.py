@@ -85,11 +85,12 @@ def handler(data: Data) -> type[BaseHTTPRequestHandler]:
             pages = {page.name: page for page in dashboard.canvases()}
             page = pages.get(asked.pop("page", [""])[0], dashboard.canvases()[0])
             try:
-                told = render(data, page, asked, SCRIPT), "text/html"
+                drawn = render(data, page, asked, SCRIPT)
             except Exception as error:
                 said = f"{type(error).__name__}: {first_line(error)}"  # not Spark's whole plan
-                told = said, "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR
-            self._answer(*told)
+                self._answer(said, "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR)
+            else:
+                self._answer(drawn, "text/html")
 
         def _answer(self, text: str, kind: str, status: HTTPStatus = HTTPStatus.OK, cache: bool = False) -> None:
             body = text.encode()

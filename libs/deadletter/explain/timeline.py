@@ -20,6 +20,7 @@ from deadletter.gold.status import message_status
 from deadletter.lake import Lake
 from deadletter.parsing import pulsar
 from deadletter.snapshot import dead_letter_links, facts_at, habits_of_gold
+from deadletter.spark.frames import only_row
 from deadletter.spark.parallel import together
 from deadletter.spark.sqltext import sql_string
 from deadletter.spark.staging import held_if_few
@@ -48,8 +49,17 @@ EXPIRED_BY_LIMIT = (
 """The rule where ``expired`` is the reason and the limit the cause."""
 
 DEATH = (*MESSAGE_KEY, "event_id")
-SHARED = ("payload", "payload_event_id", "payload_position", "error", "traits", "deviation_key", "deviation")
-SHARED += ("signature", "pattern_id")
+SHARED = (
+    "payload",
+    "payload_event_id",
+    "payload_position",
+    "error",
+    "traits",
+    "deviation_key",
+    "deviation",
+    "signature",
+    "pattern_id",
+)
 """What gold finds by comparing a dead letter with other messages."""
 
 
@@ -142,7 +152,7 @@ def place(row: Row | Mapping) -> str:
 def as_kept(lake: Lake, message_id: str) -> str:
     """The id as silver has it: Pulsar's clients print ``(3,0,-1,-1)`` where another prints ``3:0:-1``."""
     given = sql_string(message_id)
-    return lake.spark.sql(f"SELECT coalesce({pulsar.message_id(given)}, {given})").first()[0]
+    return only_row(lake.spark.sql(f"SELECT coalesce({pulsar.message_id(given)}, {given})"))[0]
 
 
 def _with_a_turn(statuses: list[dict]) -> list[dict]:
@@ -168,7 +178,7 @@ def _origin(lake: Lake, message_id: str) -> str | None:
     """The message that became a dead letter with this id, where the broker gave it a new one."""
     dead = lake.read(tables.DEAD_LETTERS).where(F.col("dead_letter_message_id") == message_id)
     row = dead.select("message_id").orderBy("message_id").first()
-    return row and row["message_id"]
+    return row["message_id"] if row else None
 
 
 def _rows(df: DataFrame) -> list[dict]:

@@ -50,7 +50,8 @@ def rule_mistakes(rule: Any, columns: Columns, parameters: Sequence[str] = PARAM
     found = [f"unknown key {key}" for key in sorted(set(rule) - RULE_KEYS)] + _uuid(rule.get("id"))
     if rule.get("severity") not in SEVERITIES:
         found.append(f"severity is {rule.get('severity')!r}, not one of {', '.join(SEVERITIES)}")
-    meta = rule.get("meta") if isinstance(rule.get("meta"), dict) else {}
+    told = rule.get("meta")
+    meta = told if isinstance(told, dict) else {}
     missing = [key for key in ("why", "what_to_do") if not (isinstance(meta.get(key), str) and meta[key].strip())]
     found += [f"meta.{key} is missing: a text is needed" for key in missing]
     expectation = TYPES.get(rule["type"]) if isinstance(rule.get("type"), str) else None

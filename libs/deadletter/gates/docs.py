@@ -60,8 +60,8 @@ def _context(root: Path) -> Any:
     from great_expectations.data_context.types.base import DataContextConfig, FilesystemStoreBackendDefaults
 
     root.mkdir(parents=True, exist_ok=True)
-    root = str(root).replace("$", r"\$")  # else GX takes it for a variable of the environment
-    defaults = FilesystemStoreBackendDefaults(root_directory=root)
+    directory = str(root).replace("$", r"\$")  # else GX takes it for a variable of the environment
+    defaults = FilesystemStoreBackendDefaults(root_directory=directory)
     defaults.data_docs_sites = {
         SITE: {
             "class_name": "SiteBuilder",
@@ -109,6 +109,7 @@ def _result(table: str, outcomes: list[Outcome], run: Any) -> Any:
 def _one(outcome: Outcome) -> Any:
     from great_expectations.core import ExpectationValidationResult
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.expectations.metadata_types import FailureSeverity
 
     rule = outcome.rule
     told = f"{rule.name}: {rule.why}. Expected: {rule.expected}. What to do: {rule.what_to_do}"
@@ -117,7 +118,7 @@ def _one(outcome: Outcome) -> Any:
         type=rule.type,
         kwargs=dict(rule.kwargs),
         id=rule.id,
-        severity=rule.severity,
+        severity=FailureSeverity(rule.severity),
         # GX's own words where the rule held; "$" before a word would be taken for a parameter
         description=None if outcome.passed else re.sub(r"\$(?=[A-Za-z_{])", "&#36;", told),
     )

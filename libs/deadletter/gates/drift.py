@@ -99,7 +99,7 @@ def corrected_p(outcomes: Iterable[Outcome], past: Past) -> dict[tuple[str, str]
         if outcome.where and outcome.rows and len(runs) >= LEAST_RUNS:
             raw[key] = drift_p(outcome.rows, outcome.failing, runs)
     corrected, highest = {}, 0.0
-    for place, key in enumerate(sorted(raw, key=raw.get)):
+    for place, key in enumerate(sorted(raw, key=raw.__getitem__)):
         highest = max(highest, min(1.0, raw[key] * (len(raw) - place)))
         corrected[key] = highest
     return corrected

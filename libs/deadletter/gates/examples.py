@@ -12,6 +12,7 @@ from deadletter.gates.catalogue import TYPES
 from deadletter.gates.outcomes import Outcome
 from deadletter.gates.rows import domain
 from deadletter.gates.suites import Rule, Suite
+from deadletter.spark.frames import only_row
 from deadletter.spark.sqltext import sql_name
 
 LONGEST = 300
@@ -36,7 +37,7 @@ def _of_rows(df: DataFrame, suite: Suite, failed: list[Outcome]) -> dict[str, st
     firsts = [
         F.min(F.when(F.expr(outcome.where), _shown(suite, outcome.rule))).alias(outcome.rule.id) for outcome in failed
     ]
-    return df.agg(*firsts).first().asDict()
+    return only_row(df.agg(*firsts)).asDict()
 
 
 def _shown(suite: Suite, rule: Rule) -> Column:
@@ -53,7 +54,7 @@ def _with_example(df: DataFrame, outcome: Outcome, examples: dict[str, str], fou
         return _with_duplicates(df, outcome)
     example = examples.get(rule.id) or ""
     if rule.id in found:
-        example = found[rule.id].agg(F.min(_as_json())).first()[0] or ""
+        example = only_row(found[rule.id].agg(F.min(_as_json())))[0] or ""
     return replace(outcome, example=example[:LONGEST])
 
 
@@ -71,7 +72,7 @@ def _with_duplicates(df: DataFrame, outcome: Outcome) -> Outcome:
     rule = outcome.rule
     keys = [sql_name(column) for column in rule.columns]
     groups = df.where(domain(rule)).groupBy(*keys).agg(F.count("*").alias("rows_with_it")).where("rows_with_it > 1")
-    failing = groups.agg(F.sum("rows_with_it").alias("rows")).first()["rows"] or 0
+    failing = only_row(groups.agg(F.sum("rows_with_it").alias("rows")))["rows"] or 0
     example = _json(groups.orderBy(F.col("rows_with_it").desc(), *keys).limit(1)) if failing else ""
     observed = f"{failing:,} of {outcome.rows:,} rows share their {', '.join(rule.columns)}"
     return replace(outcome, passed=failing == 0, failing=failing, observed=observed, example=example[:LONGEST])

@@ -21,6 +21,7 @@ from deadletter.gates.measures import SCHEMA_TYPES, figure, holds, schema_outcom
 from deadletter.gates.outcomes import Outcome
 from deadletter.gates.rows import domain, failing
 from deadletter.gates.suites import Rule, Suite
+from deadletter.spark.frames import only_row
 from deadletter.spark.sqltext import sql_name
 
 QUERY = "unexpected_rows_expectation"
@@ -62,7 +63,7 @@ def _measure(df: DataFrame, suite: Suite, rules: list[Rule], queries: dict[str, 
         parts = [df.selectExpr("count(1) AS total", *[text for rule in rules for text in _figures(suite, rule)])]
         parts += [_duplicates(df, rule) for rule in rules if TYPES[rule.type].across]
         parts += [found.selectExpr(f"count(1) AS `failing_{rule_id}`") for rule_id, found in queries.items()]
-        return reduce(DataFrame.crossJoin, parts).first().asDict()
+        return only_row(reduce(DataFrame.crossJoin, parts)).asDict()
     except PySparkException as error:
         raise DeadletterError(f"{suite.name}: {_cause(df, suite, rules, error)}") from error
 
@@ -123,7 +124,7 @@ def _found(df: DataFrame, query: str, frames: Mapping[str, DataFrame]) -> DataFr
     suites write those of ``frames`` without."""
     for written in frames:
         query = re.sub(rf"\b{written}\b", f"{{{written}}}", query)
-    return df.sparkSession.sql(query, batch=df, **frames)
+    return df.sparkSession.sql(query, args=None, batch=df, **frames)
 
 
 def _outcome(suite: Suite, rule: Rule, row: dict[str, Any], refused: bool) -> Outcome:

@@ -51,9 +51,10 @@ def holds(rule: Rule, suite: Suite) -> str:
 
 def schema_outcome(df: DataFrame, suite: Suite, rule: Rule) -> Outcome:
     """Judge a rule on the columns themselves: no row is read."""
+    wanted: object = rule.kwargs.get("type_")
+    found: object
     if rule.type == "expect_table_columns_to_match_set":
         wanted, found = sorted(rule.kwargs["column_set"]), sorted(df.columns)
     else:
-        wanted = rule.kwargs["type_"]
         found = type(df.schema[rule.columns[0]].dataType).__name__
     return Outcome(suite.name, rule, wanted == found, 0, int(wanted != found), str(found))

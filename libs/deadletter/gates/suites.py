@@ -119,10 +119,10 @@ def load(path: str | Path) -> Suite:
     document, mistakes = _document(path)
     if table is None:
         mistakes.append(f"no table {path.stem}; a suite's file is called <layer>.<table>.json")
-    if not mistakes:
-        columns = {column.name: column.type for column in table.columns}
+    columns = {column.name: column.type for column in table.columns} if table else {}
+    if table and not mistakes:
         mistakes = document_mistakes(document, table.full_name, columns)
-    if mistakes:
+    if mistakes or not table:
         raise DeadletterError(f"{path}: " + f"\n{path}: ".join(mistakes))
     return parse(document, columns, table.key)
 

@@ -164,9 +164,9 @@ def _with_pattern(suspected: DataFrame, named: DataFrame, along: Collection[str]
     are in the same one."""
     told_by_payload = (F.col("kind") == "payload") | F.col("signature").isNull()
     by_error, by_payload = named.where("signature IS NOT NULL"), named.where(_deviates() & told_by_payload)
-    parts = [ALONG[name] for name in ("queue", "deviation") if name in along]
+    splits = [ALONG[name] for name in ("queue", "deviation") if name in along]
     # of two splits nobody knows here which pattern each was of: what is alike in both first
-    parts = dict.fromkeys([sum(parts, ()), *parts, ()])
+    parts = dict.fromkeys([sum(splits, ()), *splits, ()])
     alike = [(by_error, ["signature", *part]) for part in parts]
     alike += [(by_payload, ["deviation_key", *part]) for part in parts if "deviation_key" not in part]
     for place, (rows, keys) in enumerate(alike):

@@ -69,7 +69,9 @@ def standing(rows: Iterable[Mapping], names: Mapping[str, str] | None = None) ->
     >>> [move.action for move in standing([*made, {"pattern_id": "p", "action": "split"}]).moves]
     ['split']
     """
-    resolved, muted, moves = {}, {}, {}
+    resolved: dict[str, datetime] = {}
+    muted: dict[str, frozenset[str | None]] = {}
+    moves: dict[tuple[str, str], Move] = {}
     now = (names or {}).get
     for row in rows:
         pattern, action = now(row["pattern_id"], row["pattern_id"]), row["action"]

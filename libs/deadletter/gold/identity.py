@@ -114,7 +114,8 @@ def decided(found: DataFrame, decisions: Decisions, stage: Stage = as_it_is) -> 
     In the order in which it was decided: a part can be split again or merged, and what was merged into a pattern is
     split with it. ``stage`` keeps each step.
     """
-    found, merged = found.withColumn("part_of", F.lit(None).cast("string")), {}
+    found = found.withColumn("part_of", F.lit(None).cast("string"))
+    merged: dict[str, str] = {}
     for action, moves in groupby(decisions.moves, key=attrgetter("action")):
         if action == "merge":
             merged |= {move.pattern: move.value for move in moves}

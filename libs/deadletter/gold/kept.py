@@ -23,6 +23,7 @@ from deadletter.gold.scope import EVERYTHING, Scope
 from deadletter.queues import MOST_QUEUES, Queue, of_queues
 from deadletter.rules.policy import targets
 from deadletter.silver.days import ZAQAR, beside, sql_days
+from deadletter.spark.frames import only_row
 from deadletter.tables import EVERY, QUEUE, Table
 
 LEAST = 3_000_000
@@ -64,11 +65,11 @@ class Kept:
         >>> Kept().anew
         'false'
         """
-        days_of = defaultdict(set)
+        days_of: dict[frozenset[Queue], set[date]] = defaultdict(set)
         for day, queues in self.changed.items():
             days_of[frozenset(queues)].add(day)
         if sum(map(len, days_of)) > MOST_QUEUES:  # too many names for one query: a few messages more are read
-            days_of = {frozenset().union(*days_of): set(self.changed)}
+            days_of = {frozenset[Queue]().union(*days_of): set(self.changed)}
         told = [f"({sql_days(days)} AND ({of_queues(queues)}))" for queues, days in days_of.items()]
         return " OR ".join(told) or "false"
 
@@ -93,13 +94,13 @@ class Kept:
         # days alone let Delta skip files
         near = state.where(f"created_day IS NULL OR {sql_days(self.changed)}").where(of_queues(dated))
         found = near.where(f"created_day IS NULL OR {self.anew}")
-        undated = self.scope.queues - dated
+        undated = (self.scope.queues or frozenset()) - dated
         return found.unionByName(state.where(of_queues(undated))) if undated else found
 
 
 def named(scope: Scope) -> frozenset[Queue]:
     """Zaqar's queues in a scope that names its queues, without tenants as a whole."""
-    return frozenset(queue for queue in scope.queues if queue[0] == "zaqar" and queue[2] != EVERY)
+    return frozenset(queue for queue in scope.queues or () if queue[0] == "zaqar" and queue[2] != EVERY)
 
 
 def kept_in(scope: Scope, queues: DataFrame, changes: DataFrame) -> Kept:
@@ -117,7 +118,7 @@ def kept_in(scope: Scope, queues: DataFrame, changes: DataFrame) -> Kept:
     versions = queues.select(*QUEUE, F.col("source_version").alias("kept_version"))
     told = changes.where(of_queues(kept | others)).join(F.broadcast(versions), list(QUEUE), "left")
     since = told.where(F.col("source_version") > F.coalesce("kept_version", F.lit(NEVER)))
-    changed = defaultdict(set)
+    changed: dict[date, set[Queue]] = defaultdict(set)
     for *queue, day in since.select(*QUEUE, F.explode("days").alias("day")).distinct().collect():
         for near in beside([day]):
             changed[near].add(tuple(queue))
@@ -129,6 +130,8 @@ def to_keep(kept: Kept, facts: SilverFacts, version: int) -> dict[Table, DataFra
     next runs can go, of ``facts`` that were :func:`~deadletter.gold.uneventful.split`; ``version`` is that of bronze
     which silver holds. None where few messages were read of silver, or there are few.
     """
+    if facts.uneventful is None:
+        return {}
     state, counted = (frame.where(DATED) for frame in (facts.state, facts.uneventful))
     new = state.where(kept.written), counted.where(kept.written)
     if _messages(*new) < AGAIN or _messages(state, counted) < LEAST:
@@ -151,4 +154,4 @@ def to_keep(kept: Kept, facts: SilverFacts, version: int) -> dict[Table, DataFra
 
 
 def _messages(state: DataFrame, counted: DataFrame) -> int:
-    return state.count() + (counted.agg(F.sum("messages")).first()[0] or 0)
+    return state.count() + (only_row(counted.agg(F.sum("messages")))[0] or 0)

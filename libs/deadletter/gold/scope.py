@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from deadletter.queues import MOST_QUEUES, Queue, of_queues
+from deadletter.queues import MOST_QUEUES, Queue, all_of_tenant, of_queues
 from deadletter.rules.pulsar import tenant_of
 from deadletter.tables import EVERY
 
@@ -28,6 +28,16 @@ class Link(NamedTuple):
     queue: str
     dead_letter_tenant: str
     dead_letter_queue: str
+
+    @property
+    def source(self) -> Queue:
+        """The queue that sends its dead letters on."""
+        return self.system, self.tenant, self.queue
+
+    @property
+    def target(self) -> Queue:
+        """The dead letter queue."""
+        return self.system, self.dead_letter_tenant, self.dead_letter_queue
 
 
 @dataclass(frozen=True)
@@ -107,13 +117,12 @@ def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Q
     (True, False)
     """
     links, targets, sources = list(links), defaultdict(set), defaultdict(set)
-    for system, tenant, queue, *there in links:
-        here, target = (system, tenant, queue), (system, *there)
-        if here != target:
-            targets[here].add(target)
-            if system == "zaqar":
-                sources[target].add(here)
-    chained = {link[:2] for link in links if link[:3] in sources}
+    for link in links:
+        if link.source != link.target:
+            targets[link.source].add(link.target)
+            if link.system == "zaqar":
+                sources[link.target].add(link.source)
+    chained = {link.source[:2] for link in links if link.source in sources}
     first = set(changed)
     first |= {source for queue in first for source in sources.get(queue, ())}
     first |= set(turned)
@@ -122,7 +131,7 @@ def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Q
         return EVERYTHING
     found, ahead = set(first), set(first)
     while ahead:
-        ahead = {to for queue in ahead for at in (queue, (*queue[:2], EVERY)) for to in targets.get(at, ())} - found
+        ahead = {to for queue in ahead for at in (queue, all_of_tenant(queue)) for to in targets.get(at, ())} - found
         found |= ahead
-    queues = {(*queue[:2], EVERY) if queue[:2] in whole else queue for queue in found}
+    queues = {all_of_tenant(queue) if queue[:2] in whole else queue for queue in found}
     return Scope(frozenset(queues)) if len(queues) <= MOST_QUEUES else EVERYTHING

@@ -7,7 +7,7 @@ in two rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,6 +18,7 @@ from deadletter.gold.kept import KeptTooLittle
 from deadletter.gold.zaqar import replayed_queues
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import is_purge, targets
+from deadletter.spark.parallel import together
 from deadletter.spark.staging import Stage, held_if_few
 from deadletter.tables import COUNTED_MESSAGES, QUEUE_KEY
 
@@ -44,11 +45,16 @@ def split(
     marked = held_if_few(found := _marked(facts.state, ruled_queues))
     uneventful = marked.where("uneventful")
     state = marked.where("NOT uneventful").select(*facts.state.columns)
-    apart = {"state": state if judged is None else state.unionByName(judged), "uneventful": counted(uneventful)}
-    counts = each(replace(staged, **apart), stage, tuple(apart))
-    first = first_of_many(with_its_post(uneventful), counts.uneventful, sample, stage)
-    every = counts.uneventful if kept is None else stage(counts.uneventful.unionByName(kept))
-    return replace(counts, uneventful=every, sample=first, looked_at_many=marked is found)
+    all_judged = state if judged is None else state.unionByName(judged)
+    here, now_judged = together([partial(stage, counted(uneventful)), partial(stage, all_judged)])
+    first = first_of_many(with_its_post(uneventful), here, sample, stage)
+    return replace(
+        staged,
+        state=now_judged,
+        uneventful=here if kept is None else stage(here.unionByName(kept)),
+        sample=first,
+        looked_at_many=marked is found,
+    )
 
 
 def ruled(policies: DataFrame) -> DataFrame:

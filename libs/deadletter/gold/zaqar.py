@@ -9,12 +9,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from deadletter.gold.facts import SilverFacts
 from deadletter.rules import zaqar as rules
 from deadletter.rules import zaqar_replay, zaqar_store
 from deadletter.rules.policy import emptied_after, is_purge, last_sign, policy_at, targets
+from deadletter.spark.frames import struct_of
 from deadletter.spark.staging import Stage, as_it_is
 
 SHARES = 128
@@ -313,7 +313,7 @@ def _replay(messages: DataFrame, attempts: DataFrame, habits: zaqar_store.Habits
         return pa.Table.from_pylist(moved, schema=output)
 
     schema = ", ".join(f"{name} {kind}" for name, kind in zaqar_replay.MOVE_OUTPUT.items())
-    output = to_arrow_schema(StructType.fromDDL(schema))
+    output = to_arrow_schema(struct_of(schema))
     share = F.pmod(F.xxhash64("tenant", "scope"), F.lit(SHARES))
     return messages.groupBy(share).cogroup(attempts.groupBy(share)).applyInArrow(one_share, schema=schema)
 

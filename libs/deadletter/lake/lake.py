@@ -23,7 +23,7 @@ from deadletter.errors import DeadletterError, SchemaError, UsageError, first_li
 from deadletter.lake.lock import folder_lock
 from deadletter.lake.progress import ProgressNotes
 from deadletter.lake.statements import LONGEST_WAIT, create_statement, merge_statement, revise_statement
-from deadletter.spark.frames import frame_of
+from deadletter.spark.frames import frame_of, only_row
 from deadletter.spark.parallel import together
 from deadletter.spark.session import held_rows, tune
 from deadletter.spark.sqltext import sql_name, sql_string
@@ -179,12 +179,12 @@ class Lake:
         self._there(table)
         if self.catalog:
             history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1")
-            return history.select("version").first()["version"]
+            return only_row(history.select("version"))["version"]
         return max(int(commit.stem) for commit in self._commits(table))  # a query takes a hundred times as long
 
     def size(self, table: Table) -> int:
         """The bytes of the table's newest version."""
-        return self.spark.sql(f"DESCRIBE DETAIL {self.identifier(table)}").select("sizeInBytes").first()[0]
+        return only_row(self.spark.sql(f"DESCRIBE DETAIL {self.identifier(table)}").select("sizeInBytes"))[0]
 
     def appended_bytes(self, table: Table, version: int) -> int:
         """The bytes that were appended after ``version``; the table is append-only."""
@@ -192,10 +192,10 @@ class Lake:
             newer = self.version(table) - version
             history = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT {max(newer, 0)}")
             written = F.sum(F.col("operationMetrics")["numOutputBytes"].cast("bigint"))
-            return history.select(written).first()[0] or 0
-        newer = [action for commit in self._commits(table) if int(commit.stem) > version for action in _actions(commit)]
-        # what tidying wrote is no new data
-        return sum(action["add"]["size"] for action in newer if "add" in action and action["add"]["dataChange"])
+            return only_row(history.select(written))[0] or 0
+        commits = [commit for commit in self._commits(table) if int(commit.stem) > version]
+        added = [action["add"] for commit in commits for action in _actions(commit) if "add" in action]
+        return sum(file["size"] for file in added if file["dataChange"])  # what tidying wrote is no new data
 
     def appended_since(self, table: Table, version: int) -> DataFrame:
         """Return the rows appended after ``version``; the table is append-only."""
@@ -303,8 +303,11 @@ class Lake:
     def stage_all(self, frames: Mapping[Table, Callable[[], DataFrame]]) -> dict[Table, DataFrame]:
         """What the functions make, each computed once, in the same order. Spark looks at a frame while it is made,
         which takes one core long enough to make several at once."""
-        staged = together((lambda make=make: self.stage(make())) for make in frames.values())
+        staged = together(partial(self._stage_made, make) for make in frames.values())
         return dict(zip(frames, staged, strict=True))
+
+    def _stage_made(self, make: Callable[[], DataFrame]) -> DataFrame:
+        return self.stage(make())
 
     def stage_few(self, df: DataFrame) -> DataFrame:
         """:meth:`stage` for what is usually :attr:`~deadletter.spark.staging.Rows.FEW`."""
@@ -319,7 +322,7 @@ class Lake:
     def compact(self, table: Table) -> tuple[int, int]:
         """Write the table's small files together; returns how many were taken and how many were written."""
         metrics = self.spark.sql(f"OPTIMIZE {self.identifier(table)}").select("metrics.*")
-        row = metrics.select("numFilesRemoved", "numFilesAdded").first()
+        row = only_row(metrics.select("numFilesRemoved", "numFilesAdded"))
         return row["numFilesRemoved"], row["numFilesAdded"]
 
     def vacuum(self, table: Table, retain_hours: int) -> None:

@@ -68,7 +68,7 @@ def widgets_of(path: str | Path) -> set[str]:
     asks = [call for call in calls if ast.unparse(call.func).endswith("widget")]
     asked = [argument for call in asks for argument in call.args[:1]]
     asked += [keyword.value for call in asks for keyword in call.keywords if keyword.arg == "name"]
-    return {name.value for name in asked if isinstance(name, ast.Constant)}
+    return {str(name.value) for name in asked if isinstance(name, ast.Constant)}
 
 
 def _source(path: str | Path) -> str:
@@ -101,9 +101,11 @@ def execute(path: str | Path, shown: Callable[[object], object] = lambda value: 
 
 def _run(cell: Cell, name: str, space: dict) -> None:
     tree = ast.parse(cell.source, name)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Expr):
+        tree.body.pop()
     exec(compile(tree, name, "exec"), space)
-    if last is not None:
+    if isinstance(last, ast.Expr):
         value = eval(compile(ast.Expression(last.value), name, "eval"), space)
         if value is not None:
             space["display"](value)

@@ -51,7 +51,7 @@ def render(title: str, done: list[Cell]) -> str:
 def _cell(cell: Cell) -> str:
     if cell.prose:
         return MarkdownIt("js-default").render(cell.source)
-    return f"<pre>{escape(cell.source)}</pre>" + "".join(cell.shown)
+    return f"<pre>{escape(cell.source)}</pre>" + "".join(map(str, cell.shown))
 
 
 def as_html(value: object) -> str:

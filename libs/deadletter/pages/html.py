@@ -111,7 +111,8 @@ def pretty(payload: str | None) -> str:
 
 
 def _indented(text: str) -> str:
-    depth, parts = 0, []
+    depth = 0
+    parts: list[str] = []
     for token in TOKEN.findall(text):
         depth += (token in ("{", "[")) - (token in ("}", "]"))
         feed = "\n" + "  " * depth

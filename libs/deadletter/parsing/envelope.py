@@ -180,7 +180,7 @@ def _read(text: str, types: Mapping[str, str]) -> Column:
     A reader of JSON stops at the object's end. It is read as a field of another one, so that what comes after it on the
     line, such as a second event whose line feed is missing, is a fault.
     """
-    named = ", ".join(f"`{name}` {kind}" for name, kind in sorted(({"captured_at": "string"} | types).items()))
+    named = ", ".join(f"`{name}` {kind}" for name, kind in sorted({"captured_at": "string", **types}.items()))
     schema = f"event struct<{named}>, `end` boolean, _corrupt string"
     inside = F.concat(F.lit('{"event":'), text, F.lit(',"end":true}'))
     return F.from_json(inside, schema, {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"} | LONG)

@@ -68,8 +68,8 @@ def says_something(error: Column) -> Column:
 
 def _linked(told: DataFrame) -> DataFrame:
     """The error templates that come together with a deviation, which is ``linked``."""
-    pairs = told.where("error_template IS NOT NULL").groupBy("error_template", "deviation_key")
-    pairs = pairs.agg(F.sum("count").alias("count"))
+    with_error = told.where("error_template IS NOT NULL")
+    pairs = with_error.groupBy("error_template", "deviation_key").agg(F.sum("count").alias("count"))
     of_error = F.sum("count").over(Window.partitionBy("error_template"))
     of_deviation = F.sum("count").over(Window.partitionBy("deviation_key"))
     return (

@@ -69,7 +69,7 @@ def _mined(signatures: list[str]) -> dict[str, Template]:
     for signature in signatures:
         tokens = tuple(signature.split(" "))
         shapes[tuple(token if _is_mark(token) else "w" for token in tokens)].append(tokens)
-    found = {}
+    found: dict[str, Template] = {}
     for shape in shapes.values():
         for group in _by_root(shape):
             for members in _split(group):

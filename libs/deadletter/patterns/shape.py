@@ -11,6 +11,7 @@ import json
 import re
 from functools import lru_cache
 from types import NoneType
+from typing import Any
 
 DEPTH = 6
 """Levels of nesting that are looked into."""
@@ -110,7 +111,8 @@ def leaves(payload: str) -> list[Leaf]:
         whole, more = _parsed(payload)
     except (ValueError, RecursionError):
         return [(WHOLE, not_json(payload), None)]
-    level, found = [(WHOLE, whole)], [(WHOLE, MORE, None)] if more else []
+    level = [(WHOLE, whole)]
+    found: list[Leaf] = [(WHOLE, MORE, None)] if more else []
     for _ in range(DEPTH + 1):
         below: list[tuple[str, object]] = []
         for path, value in level:
@@ -195,12 +197,12 @@ def _path(parent: str, key: str) -> str:
     return f"{parent}.{name.replace(BACKSLASH, 2 * BACKSLASH).replace('.', BACKSLASH + '.')}"
 
 
-def _told(value: object) -> tuple[str, str | None]:
+def _told(value: Any) -> tuple[str, str | None]:
     """What a value is, in words, and how it reads if it is short."""
     if isinstance(value, str):
         known = _TEXTS.match(value)
         word = _DIGITS.sub("#", value) if len(value) <= LONGEST_VALUE else None
-        return TEXTS[known.lastindex - 1][0] if known else "text", word
+        return TEXTS[known.lastindex - 1][0] if known and known.lastindex else "text", word
     if type(value) in NAMES:
         return NAMES[type(value)], None
     word = str(value) if isinstance(value, int) and -1000 < value < 1000 else None

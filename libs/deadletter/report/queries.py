@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -15,7 +17,7 @@ from deadletter.lake.masks import lake_masks
 from deadletter.pages.rows import MOST_ROWS, place, rows
 from deadletter.patterns.masking import mask, private_masks
 from deadletter.silver.quarantine import waiting
-from deadletter.spark.frames import frame_of
+from deadletter.spark.frames import frame_of, only_row
 from deadletter.spark.parallel import together
 from deadletter.triage import quarantined
 
@@ -57,7 +59,7 @@ def figures(lake: Lake, reveal: bool = False) -> Figures:
     by_reason = told.groupBy("place", "reason").agg(_count()).orderBy(F.desc("n"), "place", "reason")
     survival = lake.read(tables.DELIVERY_SURVIVAL).withColumn("place", place())
     first = partial(rows, most=MOST_ROWS + 1)
-    read = {
+    read: dict[str, Callable[[], Any]] = {
         "headline": partial(_headline, lake, dead),
         "in_time": partial(_in_time, dead),
         "by_reason": lambda: first(by_reason),
@@ -83,10 +85,8 @@ def _in_time(dead: DataFrame) -> tuple[str, list[dict]]:
 
 def bucket_of(dead: DataFrame) -> str:
     """The width of a bar that suits the span of all deaths."""
-    row = dead.agg(
-        (F.unix_seconds(F.max("dead_lettered_at")) - F.unix_seconds(F.min("dead_lettered_at"))).alias("span")
-    ).first()
-    span = row["span"] or 0
+    first, last = F.min("dead_lettered_at"), F.max("dead_lettered_at")
+    span = only_row(dead.agg((F.unix_seconds(last) - F.unix_seconds(first)).alias("span")))["span"] or 0
     return next(name for name, longest in BUCKETS if longest is None or span <= longest)
 
 
@@ -133,7 +133,7 @@ def over_time(dead: DataFrame, bucket: str) -> DataFrame:
 
 def top_patterns(lake: Lake, dead: DataFrame, reveal: bool) -> DataFrame:
     """The patterns that nobody muted: new and regressed ones first, as they ask for somebody, then the largest."""
-    order = [F.col("status").isin("new", "regressed").desc(), F.desc("dead_letters"), "pattern_id"]
+    order: list[Column | str] = [F.col("status").isin("new", "regressed").desc(), F.desc("dead_letters"), "pattern_id"]
     top = (
         lake.read(tables.POISON_PATTERNS)
         .where("NOT muted")

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deadletter.rules.zaqar_store import NEVER, Habits, StoredMessage, claim_events
 
@@ -341,7 +341,7 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
                 if here:
                     here.remove(candidate)
         else:
-            moved = [(candidate, attempt) for candidate in here.moved_by(attempt, habits)]
+            moved = [(candidate, attempt) for candidate in (here.moved_by(attempt, habits) if here else [])]
         for candidate, by in moved:
             death, again = _death(candidate, by, there)
             told.append(death)
@@ -455,7 +455,7 @@ def _moved_to(attempt: dict, candidate: Candidate, row: dict | None) -> Candidat
     habits = candidate.stored.habits
     later = [] if habits.moved_are_out_of_reach else _steps(claim, habits)[1:]
     events = candidate.events[candidate.next_event :] + later
-    none = {"counted": [], "granted": [], "settled": None, "last": 0}
+    none: dict[str, Any] = {"counted": [], "granted": [], "settled": None, "last": 0}
     fate = {name: row[name] for name in none} if row else none
     here = candidate.row | fate | {"queue": attempt["dead_letter_queue"]}
     return Candidate(here, candidate.stored, _in_order(events))

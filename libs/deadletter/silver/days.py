@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.queues import MOST_QUEUES, Queue, of_queues
+from deadletter.spark.frames import only_row
 from deadletter.spark.staging import Stage
 from deadletter.tables import MESSAGE_KEY, QUEUE
 
@@ -33,11 +34,12 @@ class Days(NamedTuple):
 def days_of(messages: DataFrame) -> Days:
     """What rows of ``silver.message_state`` tell."""
     zaqar, day = F.expr(ZAQAR), F.col("created_day")
-    row = messages.agg(
+    told = messages.agg(
         F.collect_set(F.when(zaqar, day)).alias("told"),
         F.collect_set(F.when(zaqar & day.isNull(), F.struct(*QUEUE))).alias("untold"),
         F.coalesce(F.bool_or(~zaqar), F.lit(False)).alias("others"),
-    ).first()
+    )
+    row = only_row(told)
     return Days(frozenset(row["told"]), frozenset(map(tuple, row["untold"])), row["others"])
 
 

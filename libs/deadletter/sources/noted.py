@@ -157,7 +157,7 @@ def known_files(taken: DataFrame, uris: list[str]) -> set[str]:
 def known_ids(taken: DataFrame, uris: list[str]) -> np.ndarray:
     """Numbers for the lines of some files in bronze, see :func:`line_ids`."""
     number = F.conv(F.substring("event_id", 1, 15), 16, 10).cast("bigint").alias("id")
-    return lines_of(taken, uris).select(number).toPandas()["id"].to_numpy(np.int64)
+    return lines_of(taken, uris).select(number).toPandas()["id"].to_numpy(np.int64)  # type: ignore[index]
 
 
 def has_others(path: Path, known: np.ndarray) -> bool:

@@ -30,7 +30,7 @@ def properties(text: str) -> dict[str, str]:
     found = {}
     for number, line in _lines(text):
         try:
-            name, value = map(_unescaped, PAIR.fullmatch(line).groups())
+            name, value = map(_unescaped, PAIR.fullmatch(line).groups())  # type: ignore[union-attr]  # any line matches
         except ValueError:
             raise ValueError(rf"line {number} has a \u that is no character. Write \\ for a backslash.") from None
         if not name:

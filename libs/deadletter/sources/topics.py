@@ -113,8 +113,8 @@ def parse_address(landing: str) -> list[Topic]:
     """
     form = FORM.fullmatch(landing)
     pairs = [pair.partition("=") for pair in form["topics"].split(",")] if form else []
-    servers_fit = form and all(map(SERVER.fullmatch, form["servers"].split(",")))
-    if not servers_fit or not all(LEGAL.fullmatch(name) for _, _, name in pairs):
+    names_fit = all(LEGAL.fullmatch(name) for _, _, name in pairs)
+    if not (form and names_fit and all(map(SERVER.fullmatch, form["servers"].split(",")))):
         raise UsageError(f"{landing}: write {ADDRESS}")
     for system, _, name in pairs:
         if system not in BROKERS:
@@ -124,7 +124,7 @@ def parse_address(landing: str) -> list[Topic]:
 
 def answers(server: str) -> bool:
     """Whether something listens at ``HOST:PORT``."""
-    host, port = SERVER.fullmatch(server).group("host", "port")
+    host, port = SERVER.fullmatch(server).group("host", "port")  # type: ignore[union-attr]  # parse_address asked
     no_host = (OSError, OverflowError, UnicodeError)  # the last of a name that no host can have
     with contextlib.suppress(*no_host), socket.create_connection((host, int(port)), SECONDS):
         return True

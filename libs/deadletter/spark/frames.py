@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -26,6 +26,26 @@ def frame_of(spark: SparkSession, rows: Iterable[tuple], schema: str) -> DataFra
     >>> frame_of(spark, [], "name STRING").isEmpty()
     True
     """
-    fields = StructType.fromDDL(schema)
+    fields = struct_of(schema)
     named = [dict(zip(fields.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(named, to_arrow_schema(fields)), fields)
+
+
+def struct_of(schema: str) -> StructType:
+    """The columns ``name type, …`` as Spark's type.
+
+    >>> struct_of("name STRING, n BIGINT").names
+    ['name', 'n']
+    """
+    fields = StructType.fromDDL(schema)
+    assert isinstance(fields, StructType)  # a DDL of one column without a name is that column's type
+    return fields
+
+
+def only_row(df: DataFrame) -> Row:
+    """The row of a query that has one, such as an aggregate of a whole frame.
+
+    >>> only_row(spark.range(3).selectExpr("count(*) AS n")).n
+    3
+    """
+    return df.collect()[0]

@@ -38,11 +38,11 @@ def known_jvm() -> Iterator[None]:
     from pyspark import java_gateway  # not there where PySpark is a client only
 
     handler = signal.getsignal(signal.SIGINT)
-    java_gateway.Popen = Jvm
+    java_gateway.Popen = Jvm  # type: ignore[misc]
     try:
         yield
     finally:
-        java_gateway.Popen = subprocess.Popen
+        java_gateway.Popen = subprocess.Popen  # type: ignore[misc]
     if in_main_thread() and handler not in (None, signal.default_int_handler):
         signal.signal(signal.SIGINT, handler)
 
@@ -87,6 +87,9 @@ def queries_interrupted() -> Iterator[None]:
     Of an own JVM that is ended nothing is asked.
     """
     active, over = None if Jvm.ending else SparkSession.getActiveSession(), threading.Event()
+    if active is None:
+        yield
+        return
 
     def interrupt() -> None:
         while True:
@@ -96,14 +99,12 @@ def queries_interrupted() -> Iterator[None]:
                 return
 
     asking = threading.Thread(target=interrupt, daemon=True)
-    if active is not None:
-        asking.start()
+    asking.start()
     try:
         yield
     finally:
         over.set()
-        if active is not None:
-            asking.join(JVM_MAY_TAKE)
+        asking.join(JVM_MAY_TAKE)
 
 
 def leave_server() -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Any
 
 from deadletter.spark.jvm import in_main_thread, queries_interrupted
 
-T = TypeVar("T")
 AT_ONCE = 4
 _stopping = threading.Event()
 """Whether the user interrupted what goes on: nothing more begins then."""
 
 
-def together(calls: Iterable[Callable[[], T]]) -> list[T]:
+def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     """Make all calls, several at a time, and return their results; the first error is raised when all have ended.
 
     Where the user interrupts, those that run are stopped and waited for: nothing of them goes on when this is over.
@@ -41,7 +40,7 @@ def together(calls: Iterable[Callable[[], T]]) -> list[T]:
     return [future.result() for future in futures]
 
 
-def _unless_stopped(call: Callable[[], T]) -> T:
+def _unless_stopped(call: Callable[[], Any]) -> Any:
     if _stopping.is_set():
         raise InterruptedError("the user interrupted it")
     return call()

@@ -234,7 +234,7 @@ def held_rows(spark: SparkSession, few: bool = False) -> int:
     however large it is."""
     if on_databricks() or not few and spark.conf.get(LARGE_BATCH, "false") == "true":
         return 0
-    return int(spark.conf.get(HELD_ROWS, "0"))
+    return int(spark.conf.get(HELD_ROWS, "0") or 0)
 
 
 def on_databricks() -> bool:

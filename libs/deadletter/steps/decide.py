@@ -63,7 +63,7 @@ def decide(
             raise UsageError(f"{pattern} and {into} are the same pattern, {name}; nothing was changed")
         effective = at or as_of
         triage.write_down(lake, name, action, by, why, effective, target=target, along=along)
-        if action in MOVES:
+        if gate:
             gold.derive(lake, gate, as_of, tell=tell)
         else:
             triage.rejudge(lake, as_of)

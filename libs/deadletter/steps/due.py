@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,9 +21,10 @@ from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.lake import Lake, Progress, digest
 from deadletter.patterns.codes import MARKS
 from deadletter.patterns.masks import Mask
-from deadletter.queues import Queue, of_queues
+from deadletter.queues import Queue, all_of_tenant, of_queues
 from deadletter.rules.zaqar_store import Habits
 from deadletter.snapshot import STALE, WRITING, dead_letter_links
+from deadletter.spark.frames import only_row
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
@@ -58,13 +60,13 @@ def signs(lake: Lake, before: Progress | None, as_of: datetime) -> Signs:
     """Look at the tables that tell what is due, all at once."""
     if before is None or before.source_version == STALE or before.as_of is None:
         before = None
-    reads = [partial(decisions_count, lake), partial(_changes, lake, before, as_of)]
+    reads: list[Callable[[], Any]] = [partial(decisions_count, lake), partial(_changes, lake, before, as_of)]
     if before is not None:
         turned = lake.read(tables.QUEUE_OUTLOOK).where(F.col("next_change") <= F.lit(as_of))
         reads += [partial(_queues, turned), partial(dead_letter_links, lake)]
     decisions, (queues, later, changed, late), *more = together(reads)
-    turned, links = more or ([], [])
-    return Signs(before, as_of, decisions, queues, later, changed, late, turned, links)
+    ended, links = more or ([], [])
+    return Signs(before, as_of, decisions, queues, later, changed, late, ended, links)
 
 
 def _changes(lake: Lake, before: Progress | None, as_of: datetime) -> tuple[int, bool, list[Queue], list[Queue]]:
@@ -78,11 +80,9 @@ def _changes(lake: Lake, before: Progress | None, as_of: datetime) -> tuple[int,
     each = (
         lake.read(tables.QUEUE_CHANGES).groupBy(*QUEUE).agg(*[F.bool_or(it).alias(name) for name, it in told.items()])
     )
-    row = each.agg(
-        F.count_if("known").alias("queues"),
-        F.coalesce(F.bool_or("later"), F.lit(False)).alias("later"),
-        *[F.collect_list(F.when(F.col(sign), F.struct(*QUEUE))).alias(sign) for sign in ("new", "late")],
-    ).first()
+    signs = [F.collect_list(F.when(F.col(sign), F.struct(*QUEUE))).alias(sign) for sign in ("new", "late")]
+    later = F.coalesce(F.bool_or("later"), F.lit(False)).alias("later")
+    row = only_row(each.agg(F.count_if("known").alias("queues"), later, *signs))
     return row["queues"], row["later"], *([tuple(queue) for queue in row[sign]] for sign in ("new", "late"))
 
 
@@ -113,7 +113,7 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
     """
     before, as_of, links, turned = seen.before, seen.as_of, seen.links, [*seen.turned]
     same = all(name in done and done[name].source_version == sources[name] for name in sources if name != "gold")
-    if not same or before is None or as_of < before.as_of:
+    if not same or before is None or before.as_of is None or as_of < before.as_of:
         return EVERYTHING
     if not seen.changed and as_of == before.as_of:
         return NOTHING
@@ -129,7 +129,7 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
 def _dead_letter_queues(changed: Sequence[Queue], links: Sequence[Link]) -> frozenset[Queue]:
     """The ``changed`` RabbitMQ and Pulsar queues to which others send their dead letters. Each run reads such queues,
     and most of what it finds there says nothing of older dead letters."""
-    targets = {(system, *there) for system, tenant, queue, *there in links if [tenant, queue] != there}
+    targets = {link.target for link in links if link.source != link.target}
     return frozenset(queue for queue in targets.intersection(changed) if queue[0] != "zaqar")
 
 
@@ -137,7 +137,7 @@ def _delayed(lake: Lake, read: frozenset[Queue], links: Sequence[Link]) -> list[
     """The queues of what expired and went to a RabbitMQ queue among those that were ``read``, where it may be found now
     that it was only delayed, see :func:`deadletter.gold.rabbitmq.deaths`: to a work queue, or to one to which it was
     posted as well."""
-    leading = {link[:3] for link in links}
+    leading = {link.source for link in links}
     there = frozenset(queue for queue in read if queue[0] == "rabbitmq")
     work = frozenset(queue for queue in there if {queue, (*queue[:2], EVERY)} & leading)
     expired = lake.read(tables.DEAD_LETTERS).where("reason = 'expired'")
@@ -156,7 +156,7 @@ def _not_delayed(lake: Lake, late: Sequence[Queue], as_of: datetime) -> list[Que
     found = _queues(may_have_led_on(policies.where(f"{of_queues(late)} OR queue = '{EVERY}'"), held_if_few))
     if not found:
         return []
-    vhosts = of_queues((*queue[:2], EVERY) for queue in found)
+    vhosts = of_queues(map(all_of_tenant, found))
     deaths = lake.read(tables.MESSAGE_STATE).where(vhosts).select(*QUEUE, F.inline("deaths"))
     return _queues(deaths.where("reason = 'expired'").where(of_queues(found, queue="dead_letter_queue")))
 

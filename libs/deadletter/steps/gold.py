@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -82,7 +82,8 @@ class Derivation:
 
     def wider(self, queues: frozenset[Queue]) -> Derivation:
         """The same of these ``queues`` as well, and of what depends on them; of all where none are named."""
-        scope = affected((), self.links, turned=self.scope.queues | queues) if queues else EVERYTHING
+        here = self.scope.queues
+        scope = EVERYTHING if here is None or not queues else affected((), self.links, turned=here | queues)
         return replace(self, scope=scope, kept=Kept(scope))
 
     def former(self, table: Table) -> DataFrame | None:
@@ -301,7 +302,7 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
         raise ReachesFurther("a pattern of other queues has another id now")
     own_counts = lake.stage_few(dead_letter_counts(dead))
     counts = own_counts if others is None else own_counts.unionByName(others)
-    derived = {
+    derived: dict[Table, Callable[[], DataFrame]] = {
         tables.AT_RISK: lambda: at_risk(run.with_others(suspected, tables.SUSPECTS), named, decisions.split_along),
         tables.POISON_PATTERNS: lambda: poison_patterns(
             named,
@@ -324,9 +325,10 @@ def _patterns(run: Derivation, facts: SilverFacts, deaths: DataFrame, tell: Tell
 def _sample(run: Derivation, facts: SilverFacts, known: DataFrame) -> DataFrame:
     """The healthy messages whose payloads are looked at, see :func:`deadletter.gold.healthy.sampled`."""
     former, kept = run.former(tables.HEALTHY_SAMPLE), run.kept
-    still = former.where(kept.still) if kept.queues else None
-    chosen = run.lake.stage(sampled(facts, known, run.sample, former, still))
-    if kept.queues and not reaches(chosen, former.where(of_queues(kept.queues)), run.sample):
+    if former is None or not kept.queues:
+        return run.lake.stage(sampled(facts, known, run.sample, former))
+    chosen = run.lake.stage(sampled(facts, known, run.sample, former, former.where(kept.still)))
+    if not reaches(chosen, former.where(of_queues(kept.queues)), run.sample):
         raise KeptTooLittle("healthy messages are missing among those that were kept")
     return chosen
 

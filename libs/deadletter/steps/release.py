@@ -57,7 +57,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
         before, newest = noted.get("gold"), noted.get("silver")
         rest = noted.get(RELEASING, Progress(0, None))  # what another release left: the next run has to know of that
         begun = Progress(rest.source_version or CHOSEN, None)
-        lake.progress.note_all({"gold": Progress(STALE, before and before.as_of), RELEASING: begun})
+        lake.progress.note_all({"gold": Progress(STALE, before.as_of if before else None), RELEASING: begun})
         _decide(lake, ids, RELEASED, who, why)
         stopped = {RELEASING: rest} | ({"gold": before} if before else {})
         latest = _judge_again(lake, gate, ids, summary, tell, stopped)
@@ -122,12 +122,13 @@ def _judged_at(before: Progress | None, newest: Progress | None, now: Progress |
     """The time to derive gold as of: the one that the run ``before`` judged at where that was not of the ``newest``
     event then, as it was given one; else of the newest that there is ``now``, and not before what was given."""
     caught_up = before and newest and before.source_version == newest.source_version
-    if caught_up and before.as_of and before.as_of != newest.as_of:
-        return before.as_of
+    given = before.as_of if before and newest and before.as_of != newest.as_of else None
+    if caught_up and given:
+        return given
     return max([done.as_of for done in (before, now) if done and done.as_of], default=None)
 
 
-def _settle(lake: Lake, events: DataFrame, refused: DataFrame, latest: datetime | None) -> None:
+def _settle(lake: Lake, events: DataFrame, latest: datetime | None, refused: DataFrame) -> None:
     """Set quarantine to what is refused now of the events that were judged again; gold may have to look further than
     before."""
     done = lake.progress.of("silver")

@@ -26,14 +26,14 @@ from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, excused, quarantine, refused, released, united
 from deadletter.silver.reconcile import balance, source_events
 from deadletter.snapshot import MERGING, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
+from deadletter.spark.frames import only_row
 from deadletter.spark.parallel import together
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import QUEUE, Table
 from deadletter.times import from_micros
 
-Settle = Callable[[DataFrame, datetime | None], None]
-"""Writes the rows of ``silver.quarantine`` after all facts are merged; also gets ``latest``, the latest time of a good
-event."""
+Settle = Callable[[datetime | None, DataFrame], None]
+"""Writes the rows of ``silver.quarantine`` after all facts are merged; gets the latest time of a good event, too."""
 
 
 def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
@@ -63,7 +63,7 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     events = _new_events(lake, done, version)
     if events is None:
         tell("silver: no new events")
-        summary.as_of = done and done.as_of
+        summary.as_of = done.as_of if done else None
         if done and done.source_version < version:
             lake.progress.note("silver", version, done.as_of)
         return
@@ -122,7 +122,7 @@ def merge_events(
     some_bad = gate.check(events, tables.QUEUE_EVENTS, refused=True)
     good, bad = gate.split(events, tables.QUEUE_EVENTS) if some_bad else (events, None)
     facts = brokers.parse(good, systems, lake.stage)
-    refusals = [_refused(bad, tables.QUEUE_EVENTS, events, events)] if some_bad else []
+    refusals = [] if bad is None else [_refused(bad, tables.QUEUE_EVENTS, events, events)]
     decisions = lake.read(tables.QUARANTINE_DECISIONS)
     if not decisions.isEmpty():
         freed = released(decisions)
@@ -134,7 +134,7 @@ def merge_events(
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
-    settled = partial(settle, latest=latest) if settle else None
+    settled = partial(settle, latest) if settle else None
     summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled, begun, anew)
     return latest
 
@@ -161,7 +161,7 @@ def _settle_excused(lake: Lake, found: DataFrame) -> Settle | None:
     if ids.isEmpty():
         return None
 
-    def settle(refused: DataFrame, latest: datetime | None) -> None:
+    def settle(latest: datetime | None, refused: DataFrame) -> None:
         lake.merge(refused, tables.QUARANTINE)
         lake.revise(refused.join(ids, "event_id", "left_semi"), tables.QUARANTINE, ids)
 
@@ -171,12 +171,13 @@ def _settle_excused(lake: Lake, found: DataFrame) -> Settle | None:
 def _count(events: DataFrame, summary: Summary) -> datetime | None:
     """Count the events; returns the latest time of a good one."""
     good = F.size("reasons") == 0
-    row = events.agg(
+    counted = events.agg(
         F.count("*").alias("total"),
         F.count_if(~good).alias("quarantined"),
         F.count_if(F.col("silent") & good).alias("silent"),
         F.unix_micros(F.max(F.when(good, F.col("captured_at")))).alias("latest"),
-    ).first()
+    )
+    row = only_row(counted)
     summary.events_in = row["total"]
     summary.events_quarantined, summary.events_silent = row["quarantined"], row["silent"]
     return from_micros(row["latest"])
@@ -184,7 +185,7 @@ def _count(events: DataFrame, summary: Summary) -> datetime | None:
 
 def _count_refused(bad: DataFrame, summary: Summary) -> None:
     """Count what the gate of bronze refused, too: it is not parsed and so not among the facts' events."""
-    row = bad.agg(F.count("*").alias("total"), F.count_distinct("event_id").alias("new")).first()
+    row = only_row(bad.agg(F.count("*").alias("total"), F.count_distinct("event_id").alias("new")))
     summary.events_in += row["total"]
     summary.events_new += row["new"]
     summary.events_quarantined += row["total"]
@@ -192,7 +193,7 @@ def _count_refused(bad: DataFrame, summary: Summary) -> None:
 
 def _reconcile(facts: Facts) -> int:
     """Stop the run where an event would be lost between bronze and silver; returns how many different ones came."""
-    row = balance(facts).first()
+    row = only_row(balance(facts))
     if row["lost"]:
         raise GateError(
             f"silver: {row['lost']} events are in no table and not counted as silent, e.g. {row['first']} in "
@@ -236,7 +237,7 @@ def _merge_facts(
 
 def copies_of(lake: Lake, ids: DataFrame) -> DataFrame:
     """Every row of bronze of the events ``event_id, captured_at``, from the days that they lie in."""
-    days = ids.agg(F.collect_set(F.date_format(day_of_event(), "yyyy-MM-dd")).alias("days")).first()["days"]
+    days = only_row(ids.agg(F.collect_set(F.date_format(day_of_event(), "yyyy-MM-dd")).alias("days")))["days"]
     pruned = lake.read(tables.QUEUE_EVENTS).where(F.col("day").isin([F.lit(found).cast("date") for found in days]))
     return pruned.join(ids.select("event_id"), "event_id", "left_semi")
 
@@ -277,7 +278,8 @@ def _merge(
 def _note_changes(lake: Lake, good: Mapping[Table, DataFrame]) -> DataFrame:
     """Note which queues the rows are about, before they are merged: what a killed run merged has to be seen by gold,
     too. Returns the notes."""
-    changes = lake.stage(queue_changes(*good.values(), lake.version(tables.QUEUE_EVENTS)))
+    messages, claims, attempts, policies = good.values()
+    changes = lake.stage(queue_changes(messages, claims, attempts, policies, lake.version(tables.QUEUE_EVENTS)))
     lake.append(changes, tables.QUEUE_CHANGES)
     return changes
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -17,6 +17,7 @@ from deadletter.lake import Lake
 from deadletter.rules.limits import ONE_MORE, limit_counts
 from deadletter.rules.policy import policy_at
 from deadletter.snapshot import facts_at, gold_as_of, habits_of_gold
+from deadletter.spark.frames import only_row
 from deadletter.spark.staging import held_if_few
 from deadletter.whatif.curve import Point, advice, curve, success_later
 from deadletter.whatif.delay import LONGEST, delayed
@@ -51,7 +52,8 @@ def recorded(lake: Lake, choice: Choice) -> Recorded:
     places = lived.groupBy(*PLACE).count().join(limits, list(PLACE), "left").orderBy(*PLACE).collect()
     if not places:
         raise UsageError(_unknown(lake, choice))
-    templates = dict(lake.read(tables.POISON_PATTERNS).select("pattern_id", "template").collect())
+    patterns = lake.read(tables.POISON_PATTERNS).select("pattern_id", "template").collect()
+    templates = {row["pattern_id"]: row["template"] for row in patterns}
     return Recorded(lived, facts, as_of, [_place(row) for row in places], templates)
 
 
@@ -61,7 +63,7 @@ def limits_held() -> Column:
     return F.array_distinct(held["max_deliveries"])
 
 
-def _place(row: Mapping) -> dict:
+def _place(row: Row) -> dict:
     limits = sorted(limit for limit in row["limits"] or () if limit is not None)
     counts = {"limit_counts": row["limit_counts"]}
     return {name: row[name] for name in PLACE} | {"messages": row["count"], "limits": limits} | counts
@@ -141,7 +143,7 @@ def by_pattern(rows: list[dict], points: list[Point], allowed: int, templates: M
 
 def preview_delay(found: Recorded, seconds: int) -> dict:
     """What a default delay would have done, as plain values that go into JSON."""
-    row = delayed(found.histories, found.facts.policies, seconds).first().asDict()
+    row = only_row(delayed(found.histories, found.facts.policies, seconds)).asDict()
     row["seconds_waited"] = round(row["seconds_waited"], 3)
     beyond = f"more than max_message_delay, which is {LONGEST} s unless configured" if seconds > LONGEST else None
     return {"delay": seconds, **row, "warning": beyond}
