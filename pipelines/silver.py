@@ -4,10 +4,9 @@ import argparse
 
 from deadletter.lake import Lake
 from deadletter.spark.session import get_spark
-from deadletter.steps import Summary, silver
+from deadletter.steps import Summary
 from deadletter.steps.quality import gated
-from deadletter.steps.release import complete
-from deadletter.steps.run import ahead
+from deadletter.steps.run import merge
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -18,9 +17,7 @@ def main(arguments: list[str] | None = None) -> None:
     lake, summary = Lake(get_spark(), given.lake), Summary()
     try:
         with gated(lake) as gate:
-            summary.warnings += complete(lake)
-            silver.merge(lake, gate, summary)
-            summary.warnings += ahead(summary.as_of)
+            merge(lake, gate, summary)
         summary.warnings += gate.warnings
     finally:
         for name in ("as_of", "events_in", "events_new", "events_quarantined", "events_silent"):

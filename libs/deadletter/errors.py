@@ -15,6 +15,14 @@ class UsageError(DeadletterError):
     exit_code = 2
 
 
+class MissingTableError(UsageError):
+    """The lake has no such ``table`` as ``layer.name``."""
+
+    def __init__(self, lake: str, table: str) -> None:
+        super().__init__(f"{lake} holds no table {table}. Is it a lake? `deadletter run` makes one.")
+        self.table = table
+
+
 class GateError(DeadletterError):
     """A data quality gate stopped the run (exit code 3)."""
 

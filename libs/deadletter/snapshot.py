@@ -16,6 +16,7 @@ from deadletter.gold.facts import SilverFacts, each, until
 from deadletter.gold.scope import EVERYTHING, Link, Scope
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake, Progress, digest
+from deadletter.lake.progress import DECISIONS, HABITS, MERGING, RELEASING, STORE, WRITING, is_stale, was_cut_short
 from deadletter.rules.policy import histories
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq import SENDS
@@ -23,20 +24,6 @@ from deadletter.rules.zaqar_store import REDIS, STORES, Habits
 from deadletter.spark.staging import held_if_few
 from deadletter.tables import EVERY, QUEUE
 from deadletter.triage import decisions_count
-
-WRITING = "writing"
-"""The step in ``control.progress`` that is 1 while gold is being written and 0 afterwards: a run that is killed between
-leaves both old and new tables, which the next one derives anew."""
-STALE = -1
-"""A source version no table has: what gold was derived from no longer is what silver holds."""
-MERGING = "merging"
-"""The same of silver, where the next run merges the same facts again."""
-RELEASING, CHOSEN = "releasing", 2
-"""The same of a release from quarantine: :data:`CHOSEN` while its events are judged, 1 while their facts are merged, 0
-afterwards. Killed between, the events still wait, and the next run judges them again."""
-SUITES = "suites"
-"""A digest of the rules that judged what was merged last. Where others judge the rest of it, an event could be in
-silver and in quarantine: all events are judged again then."""
 
 HALF_WRITTEN = (
     "a run, a release or a decision is writing tables of silver or gold, or was interrupted as it did: some are older "
@@ -58,47 +45,28 @@ def is_half_written(lake: Lake) -> bool:
     """Whether a run or a release is writing the silver or gold tables, or a decision about patterns is applied, or was
     interrupted as it did: some are as before, some as of later."""
     notes = lake.progress.all()
-    if any(was_cut_short(notes, step) for step in (WRITING, MERGING, RELEASING)) or gold_is_behind(lake):
+    if any(was_cut_short(notes, step) for step in (WRITING, MERGING, RELEASING)) or is_stale(notes):
         return True
-    return "decisions" in notes and notes["decisions"].source_version != decisions_count(lake)
-
-
-def was_cut_short(notes: Mapping[str, Progress], step: str) -> bool:
-    """Whether what one of the steps above writes was begun and not finished, as far as ``control.progress`` tells."""
-    return step in notes and notes[step].source_version == 1
-
-
-def waits_for_release(notes: Mapping[str, Progress]) -> bool:
-    """Whether a release from quarantine was begun and not finished, as far as ``control.progress`` tells."""
-    return RELEASING in notes and notes[RELEASING].source_version != 0
-
-
-def gold_is_behind(lake: Lake) -> bool:
-    """Whether gold is out of date, as a release or a run that was interrupted leaves it."""
-    done = lake.progress.of("gold")
-    return done is not None and done.source_version == STALE
+    return DECISIONS in notes and notes[DECISIONS].source_version != decisions_count(lake)
 
 
 def habits_in(done: Mapping[str, Progress]) -> Habits:
     """The habits of Zaqar's store that was chosen for a lake, by its ``control.progress``; the Redis store's before the
     first choice. :class:`UsageError` where another version noted the choice in a way of its own.
 
-    A choice is kept by the store's name, whose habits may be known better later. Earlier versions kept the habits, and
-    before that only those that gold was derived with.
+    A choice is kept by the store's name, whose habits may be known better later.
 
-    >>> kept = STORES["mongodb"]
-    >>> notes = [{}, {"store": "mongodb"}, {"store": kept}, {"habits": kept}, {"habits": "others"}]
-    >>> [habits_in({step: Progress(digest(value), None) for step, value in note.items()}).name for note in notes]
-    ['redis', 'mongodb', 'mongodb', 'mongodb', 'redis']
-    >>> habits_in({"store": Progress(7, None)})
+    >>> habits_in({}).name, habits_in({STORE: Progress(digest("mongodb"), None)}).name
+    ('redis', 'mongodb')
+    >>> habits_in({STORE: Progress(7, None)})
     Traceback (most recent call last):
     deadletter.errors.UsageError: another version of deadletter noted this lake's Zaqar store: name it once more ...
     """
-    chosen = done.get("store")
+    chosen = done.get(STORE)
     if chosen is None:
-        return _derived_with(done) or REDIS
+        return REDIS
     for habits in STORES.values():
-        if chosen.source_version in (digest(habits.name), digest(habits)):
+        if chosen.source_version == digest(habits.name):
             return habits
     raise UsageError(
         "another version of deadletter noted this lake's Zaqar store: name it once more with `deadletter run "
@@ -109,21 +77,16 @@ def habits_in(done: Mapping[str, Progress]) -> Habits:
 def habits_of_gold(done: Mapping[str, Progress]) -> Habits:
     """The habits of Zaqar's store that gold was derived with, by which what is worked out beside it agrees with it: a
     run that chose others may not have come that far."""
-    return _derived_with(done) or habits_in(done)
-
-
-def _derived_with(done: Mapping[str, Progress]) -> Habits | None:
-    """The known habits that gold was derived with; ``None`` where it never was, or with others."""
-    derived = done["habits"].source_version if "habits" in done else None
-    return next((habits for habits in STORES.values() if digest(habits) == derived), None)
+    derived = done[HABITS].source_version if HABITS in done else None
+    return next((habits for habits in STORES.values() if digest(habits) == derived), None) or habits_in(done)
 
 
 def chosen_habits(lake: Lake, done: Mapping[str, Progress], given: Habits | None) -> Habits:
     """The habits that were ``given``, noted for later runs whatever becomes of this one; else those of the lake."""
     if given is None:
         return habits_in(done)
-    if "store" not in done or done["store"].source_version != digest(given.name):
-        lake.progress.note("store", digest(given.name), None)
+    if STORE not in done or done[STORE].source_version != digest(given.name):
+        lake.progress.note(STORE, digest(given.name), None)
     return given
 
 

@@ -580,7 +580,11 @@ HEALTHY_SAMPLE = Table(
         Column("created_day", "date", "As in silver.message_state"),
         Column("payload_event_id", "string", "The raw event that holds the payload"),
         Column("payload_position", "int", "Its place among the messages of that event, from 0"),
-        Column("facts", SAID, "What the payload says, as control.queue_profile tells it: what, name and value"),
+        Column(
+            "facts",
+            SAID,
+            "What the payload says, as control.queue_profile tells it; path is its name, word its value",
+        ),
     ),
     marks_changes=True,
 )

@@ -20,7 +20,6 @@ from pyspark.sql import functions as F
 from deadletter import tables
 from deadletter.errors import DeadletterError, UsageError, first_line
 from deadletter.lake import Lake
-from deadletter.pages.charts import survival
 from deadletter.patterns.masking import mask_text, private_masks
 from deadletter.spark.session import on_databricks
 
@@ -118,6 +117,8 @@ def log_run(
                 kept.log_metric(run, name, value)
             kept.log_text(run, json.dumps(list(patterns), indent=1, ensure_ascii=False), TEMPLATES)
             if curve:
+                from deadletter.pages.charts import survival  # plotly takes long to import, too
+
                 kept.log_text(run, survival(list(curve)).to_html(include_plotlyjs="cdn"), PLOT)
         return run
     except Exception as error:  # plug-ins of MLflow keep artifacts: each raises errors of its own

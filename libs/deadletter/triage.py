@@ -16,6 +16,7 @@ from deadletter.gold.decisions import Decisions, standing
 from deadletter.gold.identity import aliases, part
 from deadletter.gold.patterns import judged
 from deadletter.lake import Lake
+from deadletter.lake.progress import DECISIONS
 from deadletter.silver.quarantine import with_decisions
 from deadletter.spark.frames import frame_of
 from deadletter.times import from_micros
@@ -181,6 +182,6 @@ def rejudge(lake: Lake, as_of: datetime) -> None:
     held = standing_decisions(lake, by_grouping(lake), as_of)
     patterns = judged(lake.read(tables.POISON_PATTERNS), as_of, held)
     lake.replace(patterns, tables.POISON_PATTERNS)
-    done = lake.progress.of("decisions")
+    done = lake.progress.of(DECISIONS)
     if done and done.source_version == version - 1:  # an earlier one may still have to be derived
-        lake.progress.note("decisions", version, as_of)
+        lake.progress.note(DECISIONS, version, as_of)

@@ -16,7 +16,8 @@ from deadletter import steps, tables, triage
 from deadletter.errors import DeadletterError
 from deadletter.gold.patterns import judged
 from deadletter.lake import Lake
-from deadletter.snapshot import WRITING, gold_as_of
+from deadletter.lake.progress import WRITING
+from deadletter.snapshot import gold_as_of
 from deadletter.spark import session
 from tests.command import call
 from tests.models.clock import SECOND, START, iso

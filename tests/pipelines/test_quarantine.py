@@ -15,10 +15,11 @@ from deadletter import steps, tables
 from deadletter.dashboard.server import bundled
 from deadletter.errors import DeadletterError, UsageError
 from deadletter.lake import Lake, Progress
+from deadletter.lake.progress import CHOSEN, MERGING, RELEASING, STALE, SUITES
 from deadletter.parsing import PARSER_VERSION, zaqar
 from deadletter.report.queries import figures
 from deadletter.silver.quarantine import RELEASED
-from deadletter.snapshot import CHOSEN, MERGING, RELEASING, STALE, SUITES, is_half_written
+from deadletter.snapshot import is_half_written
 from deadletter.steps import Summary, silver
 from deadletter.steps.quality import gated
 from deadletter.steps.release import _raw_events, complete, release

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from deadletter import tables
 from deadletter.gold.scope import affected
 from deadletter.lake import Lake
-from deadletter.lake.progress import Progress, digest
+from deadletter.lake.progress import HABITS, MERGING, RELEASING, STALE, STORE, WRITING, Progress, digest
 from deadletter.rules.zaqar_store import MONGODB, REDIS
-from deadletter.snapshot import MERGING, RELEASING, STALE, WRITING, dead_letter_links, habits_of_gold, is_half_written
+from deadletter.snapshot import dead_letter_links, habits_of_gold, is_half_written
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TABLE = tables.QUEUE_POLICIES
@@ -48,6 +48,6 @@ def test_a_run_that_was_cut_short_left_tables_of_two_times(spark, tmp_path):
 
 def test_gold_is_of_the_store_that_it_was_derived_with():
     """Not of the one that a run named which stopped before."""
-    chosen = {"store": Progress(digest(MONGODB.name), None)}
-    assert habits_of_gold(chosen | {"habits": Progress(digest(REDIS), None)}) == REDIS
-    assert habits_of_gold(chosen | {"habits": Progress(7, None)}) == habits_of_gold(chosen) == MONGODB
+    chosen = {STORE: Progress(digest(MONGODB.name), None)}
+    assert habits_of_gold(chosen | {HABITS: Progress(digest(REDIS), None)}) == REDIS
+    assert habits_of_gold(chosen | {HABITS: Progress(7, None)}) == habits_of_gold(chosen) == MONGODB

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import logging
 import os
-import re
 import select
 import signal
 import sys
@@ -21,7 +20,7 @@ from pyspark.sql.utils import is_remote
 from deadletter import tables
 from deadletter.cli.common import silence
 from deadletter.cli.early import INTERRUPTED, INTERRUPTED_CODE
-from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, last_cause
+from deadletter.errors import DeadletterError, MissingTableError, SchemaError, UsageError, first_line, last_cause
 from deadletter.lake import Lake
 from deadletter.sources.landing import shown
 from deadletter.spark import jvm
@@ -43,7 +42,6 @@ ADVICE = {
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "check the path"),
 }
 """What to do about what the system says."""
-ABSENT = re.compile(r"holds no table (\w+)\.(\w+)")
 
 
 class Interrupted(DeadletterError):
@@ -131,13 +129,12 @@ def _version_told(ctx: click.Context) -> Iterator[None]:
     """Tell what does not fit the lake that the command opened as what it is: made by another version."""
     try:
         yield
-    except (PySparkException, UsageError) as error:
-        absent = ABSENT.search(str(error))
-        if ctx.obj is not None and (absent or isinstance(error, PySparkException)):
+    except (PySparkException, MissingTableError) as error:
+        if ctx.obj is not None:
             with contextlib.suppress(PySparkException):  # the first error says as much
                 ctx.obj.check_tables()
-        if ctx.obj is not None and absent:
-            _check_absent(ctx.obj, *absent.groups())
+        if ctx.obj is not None and isinstance(error, MissingTableError):
+            _check_absent(ctx.obj, *error.table.split("."))
         raise
 
 

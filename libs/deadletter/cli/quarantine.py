@@ -26,9 +26,9 @@ from deadletter.cli.common import (
 )
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
+from deadletter.lake.progress import is_stale
 from deadletter.pages.rows import cut
 from deadletter.silver.quarantine import by_reason, waiting
-from deadletter.snapshot import gold_is_behind
 from deadletter.steps.release import discard as put_aside
 from deadletter.steps.release import release as judge_again
 from deadletter.triage import quarantined
@@ -142,10 +142,10 @@ def release(event_ids: tuple[str, ...], lake_root: str, where: str | None, who: 
             chosen = _chosen(lake, event_ids, where).select("event_id", "captured_at")
             count = chosen.count()
     except UsageError as error:  # the events of a release that was interrupted may be gone from there
-        if gold_is_behind(lake):
+        if is_stale(lake.progress.all()):
             raise UsageError(f"{error}; {BEHIND}") from None
         raise
-    if not count and gold_is_behind(lake):
+    if not count and is_stale(lake.progress.all()):
         say(f"warning: {BEHIND}", err=True)
     if count:
         summary = judge_again(lake, chosen, who, why, tell)

@@ -33,8 +33,8 @@ class Rule:
     type: str
     kwargs: Mapping[str, Any] = field(hash=False)
     severity: str
-    why: str
-    what_to_do: str
+    why: str = field(repr=False)  # texts for people: other words are no other rule
+    what_to_do: str = field(repr=False)
 
     @property
     def critical(self) -> bool:

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from deadletter.errors import DeadletterError, SchemaError, UsageError, first_line, storage_fault
+from deadletter.errors import DeadletterError, MissingTableError, SchemaError, UsageError, first_line, storage_fault
 from deadletter.lake.lock import folder_lock
 from deadletter.lake.progress import ProgressNotes
 from deadletter.lake.statements import LONGEST_WAIT, create_statement, merge_statement, revise_statement
@@ -166,7 +166,7 @@ class Lake:
     def _there(self, table: Table) -> str:
         """The :meth:`identifier` of a table that has to be there."""
         if not self.exists(table):
-            raise UsageError(f"{self.root} holds no table {table.full_name}. Is it a lake? `deadletter run` makes one.")
+            raise MissingTableError(self.root, table.full_name)
         return self.identifier(table)
 
     def query(self, text: str) -> DataFrame:

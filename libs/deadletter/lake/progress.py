@@ -1,18 +1,7 @@
-"""How far each step of a run has come: the rows of ``control.progress``.
+"""How far each step of a run has come, and what it went by: the rows of ``control.progress``.
 
-What ``source_version`` says depends on the step:
-
-===================================  ===================================================================================
-``silver``, ``gold``                 the Delta version of bronze that is fully in them; -1
-                                     (:data:`~deadletter.snapshot.STALE`): to be derived anew
-``merging``, ``writing``,            not 0 while silver or gold is written or a release goes on: what is killed then
-``releasing``                        leaves that, see :mod:`deadletter.snapshot`
-``parser``, ``suites``               the parsers' version, and a digest of the rules that judged: others read and judge
-                                     all events again, see :mod:`deadletter.steps.silver`
-``decisions``, ``masks``,            what gold was derived by, as a count, a number or a digest: where one is another,
-``habits``, ``rules``, ``sample``    all of gold is derived anew, see :func:`deadletter.steps.due.sources_of`
-``store``                            a digest of the name of the Zaqar store that somebody chose
-===================================  ===================================================================================
+Of ``silver`` and ``gold`` ``source_version`` is the Delta version of bronze that is fully in them. What it says of the
+others is told beside their names below.
 """
 
 from __future__ import annotations
@@ -32,6 +21,27 @@ from deadletter.times import from_micros
 if TYPE_CHECKING:
     from deadletter.lake.lake import Lake
 
+STALE = -1
+"""A version that no table has: what gold or silver was derived from is no longer what its source holds."""
+WRITING = "writing"
+"""1 while gold is written and 0 afterwards: a run that is killed between leaves old and new tables, which the next one
+derives anew."""
+MERGING = "merging"
+"""The same of silver, where the next run merges the same facts again."""
+RELEASING, CHOSEN = "releasing", 2
+"""The same of a release from quarantine: :data:`CHOSEN` while its events are judged, 1 while their facts are merged, 0
+afterwards. Killed between, the events still wait, and the next run judges them again."""
+PARSER = "parser"
+"""The version of the parsers that read the events: others read all events again."""
+SUITES = "suites"
+"""A digest of the rules that judged what was merged last. Where others judge the rest of it, an event could be in
+silver and in quarantine: all events are judged again then."""
+DECISIONS, MASKS, HABITS, RULES, SAMPLE = "decisions", "masks", "habits", "rules", "sample"
+"""What gold was derived by, as a count, a number or a digest: where one is another, all of gold is derived anew, see
+:func:`deadletter.steps.due.sources_of`."""
+STORE = "store"
+"""A digest of the name of the Zaqar store that somebody chose."""
+
 
 def digest(value: object) -> int:
     """A number that tells one value from another by its ``repr``, to be kept as a :class:`Progress`.
@@ -48,6 +58,21 @@ class Progress:
 
     source_version: int
     as_of: datetime | None
+
+
+def was_cut_short(notes: Mapping[str, Progress], step: str) -> bool:
+    """Whether :data:`WRITING`, :data:`MERGING` or :data:`RELEASING` was begun and not finished."""
+    return step in notes and notes[step].source_version == 1
+
+
+def waits_for_release(notes: Mapping[str, Progress]) -> bool:
+    """Whether a release from quarantine was begun and not finished."""
+    return RELEASING in notes and notes[RELEASING].source_version != 0
+
+
+def is_stale(notes: Mapping[str, Progress]) -> bool:
+    """Whether gold is out of date, as a release or a run that was interrupted leaves it."""
+    return "gold" in notes and notes["gold"].source_version == STALE
 
 
 @dataclass(frozen=True)

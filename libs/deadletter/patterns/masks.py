@@ -8,7 +8,7 @@ only where a word starts, so that no text, however hostile, costs more than line
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 START = r"(?<![A-Za-z0-9_])"
 END = r"(?![A-Za-z0-9_])"
@@ -150,7 +150,7 @@ class Mask:
     name: str
     regex: str
     placeholder: str
-    why: str
+    why: str = field(repr=False)  # an example for people: another one is no other mask
     private: bool = False
     needs: tuple[str, ...] = ()
     keep: bool = False

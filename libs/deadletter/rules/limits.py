@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from deadletter.rules.zaqar import counts_claims
+from deadletter.spark.columns import looked_up
 
 ONE_MORE = {"zaqar": 0, "rabbitmq": 1, "pulsar": 1}
 """Deliveries a message may have beyond the limit's number: Zaqar moves it at the claim attempt that finds the
@@ -26,5 +27,4 @@ def most_deliveries(limit: Column) -> Column:
     >>> [row[0] for row in df.select(most_deliveries(F.col("max_deliveries"))).collect()]
     [3, 4, 4, None]
     """
-    more = [system for system, number in ONE_MORE.items() if number]
-    return F.try_add(limit, F.when(F.col("system").isin(more), 1).otherwise(0))
+    return F.try_add(limit, F.coalesce(looked_up(ONE_MORE, F.col("system")), F.lit(0)))

@@ -19,11 +19,12 @@ from deadletter.gold.rabbitmq import may_have_led_on
 from deadletter.gold.removal import removals
 from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
 from deadletter.lake import Lake, Progress, digest
+from deadletter.lake.progress import DECISIONS, HABITS, MASKS, RULES, SAMPLE, STALE, WRITING
 from deadletter.patterns.codes import MARKS
 from deadletter.patterns.masks import Mask
 from deadletter.queues import Queue, all_of_tenant, of_queues
 from deadletter.rules.zaqar_store import Habits
-from deadletter.snapshot import STALE, WRITING, dead_letter_links
+from deadletter.snapshot import dead_letter_links
 from deadletter.spark.frames import only_row
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import held_if_few
@@ -94,11 +95,11 @@ def sources_of(seen: Signs, silver: Progress, habits: Habits, masks: Sequence[Ma
     """
     return {
         "gold": silver.source_version,
-        "decisions": seen.decisions,
-        "masks": digest((masks, MARKS)),
-        "habits": digest(habits),
-        "rules": digest((RULES_VERSION, __version__, load_all())),
-        "sample": sample_of(seen.queues),
+        DECISIONS: seen.decisions,
+        MASKS: digest((masks, MARKS)),
+        HABITS: digest(habits),
+        RULES: digest((RULES_VERSION, __version__, load_all())),
+        SAMPLE: sample_of(seen.queues),
         WRITING: 0,
     }
 

@@ -35,11 +35,12 @@ from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
 from deadletter.lake import Lake, Progress
 from deadletter.lake.masks import lake_masks
+from deadletter.lake.progress import SAMPLE, WRITING
 from deadletter.patterns.linking import with_signature
 from deadletter.patterns.masks import Mask
 from deadletter.queues import MOST_QUEUES, Queue, of_queues
 from deadletter.rules.zaqar_store import Habits
-from deadletter.snapshot import WRITING, chosen_habits, facts_at
+from deadletter.snapshot import chosen_habits, facts_at
 from deadletter.spark.parallel import together
 from deadletter.spark.staging import Rows, held_if_few
 from deadletter.steps.due import due, signs, sources_of
@@ -161,7 +162,7 @@ def derive(
         as_of=as_of,
         habits=habits,
         masks=masks,
-        sample=sources["sample"],
+        sample=sources[SAMPLE],
         version=sources["gold"],
         goes_on=scope != EVERYTHING,
         later=seen.later,

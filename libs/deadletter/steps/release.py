@@ -1,10 +1,10 @@
 """The way back from quarantine: events are judged again after a fix, or put aside for good.
 
 Quarantine is a function of the events, these decisions, and the rules as of when each event was last judged. A release
-is noted as begun, see :data:`~deadletter.snapshot.RELEASING`, then its decision is written, then the facts are merged,
-then quarantine is set to what is refused now, in one commit: killed between, the events are still in quarantine, and
-the next run judges them again, see :func:`complete`; killed later, gold is known to be out of date, see
-:func:`~deadletter.snapshot.gold_is_behind`, and the next run derives it.
+is noted as begun, see :data:`~deadletter.lake.progress.RELEASING`, then its decision is written, then the facts are
+merged, then quarantine is set to what is refused now, in one commit: killed between, the events are still in
+quarantine, and the next run judges them again, see :func:`complete`; killed later, gold is known to be out of date, see
+:func:`~deadletter.lake.progress.is_stale`, and the next run derives it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.gates.gate import Gate
 from deadletter.lake import Lake, Progress
+from deadletter.lake.progress import CHOSEN, PARSER, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
 from deadletter.parsing import PARSER_VERSION
 from deadletter.silver.quarantine import DISCARDED, RELEASED, released
-from deadletter.snapshot import CHOSEN, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
 from deadletter.steps import gold, silver
 from deadletter.steps.quality import gated, judged
 from deadletter.steps.summary import Summary, Tell
@@ -48,7 +48,7 @@ def release(lake: Lake, chosen: DataFrame, who: str, why: str, tell: Tell = prin
     with gated(lake, tell, releases=True) as gate:
         lake.create_missing()
         noted = lake.progress.all()
-        if "parser" in noted and _reads_all_again(noted):
+        if PARSER in noted and _reads_all_again(noted):
             raise UsageError(
                 "another version of deadletter read this lake's events, or a run that reads them again was interrupted:"
                 " `deadletter run` first; nothing was released"
@@ -98,7 +98,7 @@ def complete(lake: Lake, tell: Tell = print) -> list[str]:
 
 def _reads_all_again(noted: Mapping[str, Progress]) -> bool:
     """Whether the next run judges all events again, those in quarantine among them."""
-    return noted.get("parser") != Progress(PARSER_VERSION, None) or silver.other_suites(noted)
+    return noted.get(PARSER) != Progress(PARSER_VERSION, None) or silver.other_suites(noted)
 
 
 def _judge_again(
@@ -107,10 +107,10 @@ def _judge_again(
     """Merge the facts of these events that are usable, and set quarantine; returns the latest time of a good one. Where
     it fails and nothing was merged, ``stopped`` is noted."""
     events = lake.stage(_raw_events(lake, ids))
-    settle = partial(_settle, lake, events)
+    write_quarantine = partial(_write_quarantine, lake, events)
     begun = {RELEASING: Progress(1, None), SUITES: silver.suites_now()}
     try:
-        return silver.merge_events(lake, gate, events, summary, tell, settle, begun)
+        return silver.merge_events(lake, gate, events, summary, tell, write_quarantine, begun)
     except Exception:
         with suppress(Exception):  # a disk that is full
             if not was_cut_short(lake.progress.all(), RELEASING):
@@ -128,7 +128,7 @@ def _judged_at(before: Progress | None, newest: Progress | None, now: Progress |
     return max([done.as_of for done in (before, now) if done and done.as_of], default=None)
 
 
-def _settle(lake: Lake, events: DataFrame, latest: datetime | None, refused: DataFrame) -> None:
+def _write_quarantine(lake: Lake, events: DataFrame, latest: datetime | None, refused: DataFrame) -> None:
     """Set quarantine to what is refused now of the events that were judged again; gold may have to look further than
     before."""
     done = lake.progress.of("silver")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 
 from deadletter import sources, tables
+from deadletter.gates.gate import Gate
 from deadletter.lake import Lake
 from deadletter.rules.zaqar_store import Habits
 from deadletter.snapshot import chosen_habits
@@ -46,10 +47,9 @@ def run(
                 lake.create_missing([tables.PROGRESS])
                 chosen_habits(lake, lake.progress.all(), habits)
             summary.warnings += bronze.ingest(lake, found, tell)
-            summary.warnings += release.complete(lake, tell)
-            silver.merge(lake, gate, summary, tell)
+            merge(lake, gate, summary, tell)
             lake.clear_stage()  # gold reads tables
-            summary.warnings += ahead(summary.as_of) + _stuck(summary.as_of, fresh_after, landing)
+            summary.warnings += _stuck(summary.as_of, fresh_after, landing)
             summary.as_of = as_of or summary.as_of
             gold.derive(lake, gate, as_of, habits, tell)
             summary.describe(lake)
@@ -63,6 +63,13 @@ def run(
     summary.run_id = gate.run_id
     summary.warnings += sorted(gate.warnings)  # found side by side
     return summary
+
+
+def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
+    """Bring silver up to date with bronze; first of all a release that was cut short."""
+    summary.warnings += release.complete(lake, tell)
+    silver.merge(lake, gate, summary, tell)
+    summary.warnings += ahead(summary.as_of)
 
 
 def _stuck(newest: datetime | None, fresh_after: datetime | None, landing: str) -> list[str]:

@@ -17,6 +17,7 @@ from deadletter.gates.gate import Gate
 from deadletter.gates.rows import reasons
 from deadletter.gates.suites import load_all, suite_of
 from deadletter.lake import Lake, Progress, digest
+from deadletter.lake.progress import MERGING, PARSER, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
 from deadletter.parsing import PARSER_VERSION, brokers
 from deadletter.parsing.facts import Facts
 from deadletter.queues import MOST_QUEUES, of_queues
@@ -25,14 +26,13 @@ from deadletter.silver.changes import queue_changes
 from deadletter.silver.days import days_of, literal_days, with_known_days
 from deadletter.silver.quarantine import best_copies, excused, quarantine, refused, released, united
 from deadletter.silver.reconcile import balance, source_events
-from deadletter.snapshot import MERGING, RELEASING, STALE, SUITES, waits_for_release, was_cut_short
 from deadletter.spark.frames import only_row
 from deadletter.spark.parallel import together
 from deadletter.steps.summary import Summary, Tell
 from deadletter.tables import QUEUE, Table
 from deadletter.times import from_micros
 
-Settle = Callable[[datetime | None, DataFrame], None]
+WriteQuarantine = Callable[[datetime | None, DataFrame], None]
 """Writes the rows of ``silver.quarantine`` after all facts are merged; gets the latest time of a good event, too."""
 
 
@@ -44,7 +44,7 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     was made is replaced.
     """
     noted = lake.progress.all()
-    same_version = "parser" in noted and noted["parser"].source_version == PARSER_VERSION
+    same_version = PARSER in noted and noted[PARSER].source_version == PARSER_VERSION
     anew = not same_version or other_suites(noted)
     done = None if anew else noted.get("silver")
     begun = {MERGING: Progress(1, None), SUITES: suites_now()}
@@ -55,7 +55,7 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
         tell(f"silver: parsing all events again, as {why}")
         # should this run be cut short, whatever version runs next parses them again, too
         as_of = noted["gold"].as_of if "gold" in noted else None
-        begun |= {"gold": Progress(STALE, as_of), "parser": Progress(STALE, None)}
+        begun |= {"gold": Progress(STALE, as_of), PARSER: Progress(STALE, None)}
     version = lake.version(tables.QUEUE_EVENTS)
     # what the landing folder holds says little: most of it was read before
     new = lake.appended_bytes(tables.QUEUE_EVENTS, done.source_version) if done else lake.size(tables.QUEUE_EVENTS)
@@ -70,13 +70,13 @@ def merge(lake: Lake, gate: Gate, summary: Summary, tell: Tell = print) -> None:
     latest = merge_events(lake, gate, events, summary, tell, begun=begun, anew=anew)
     known = [time for time in (latest, done and done.as_of) if time]
     summary.as_of = max(known) if known else None
-    ended = {MERGING: Progress(0, None), "parser": Progress(PARSER_VERSION, None)}
+    ended = {MERGING: Progress(0, None), PARSER: Progress(PARSER_VERSION, None)}
     ended |= {RELEASING: Progress(0, None)} if anew and waits_for_release(noted) else {}
     lake.progress.note_all(ended | {"silver": Progress(version, summary.as_of)})
 
 
 def suites_now() -> Progress:
-    """What judges what is merged now, for :data:`~deadletter.snapshot.SUITES`."""
+    """What judges what is merged now, for :data:`~deadletter.lake.progress.SUITES`."""
     return Progress(digest(load_all()), None)
 
 
@@ -103,17 +103,17 @@ def merge_events(
     events: DataFrame,
     summary: Summary,
     tell: Tell,
-    settle: Settle | None = None,
+    write_quarantine: WriteQuarantine | None = None,
     begun: Mapping[str, Progress] | None = None,
     anew: bool = False,
 ) -> datetime | None:
     """Merge the facts of rows of ``bronze.queue_events``, which are read several times; returns the latest time
     (UTC) of a good one.
 
-    ``settle`` is given where the events are judged again, see :mod:`deadletter.steps.release`. Without it, what is
-    refused is merged into quarantine. ``begun`` is noted once the gates let all pass, before anything is written.
-    ``anew``: the events are all that ever came, and silver is to hold nothing else. A usable copy of an event that
-    people released excuses its other copies, whether they came before or come later.
+    ``write_quarantine`` is given where the events are judged again, see :mod:`deadletter.steps.release`. Without it,
+    what is refused is merged into quarantine. ``begun`` is noted once the gates let all pass, before anything is
+    written. ``anew``: the events are all that ever came, and silver is to hold nothing else. A usable copy of an event
+    that people released excuses its other copies, whether they came before or come later.
     """
     systems = [row["system"] for row in events.select("system").distinct().collect()]
     # of a folder that names no broker there is nothing but what is refused
@@ -126,16 +126,16 @@ def merge_events(
     decisions = lake.read(tables.QUARANTINE_DECISIONS)
     if not decisions.isEmpty():
         freed = released(decisions)
-        still = None if settle or anew else lake.read(tables.QUARANTINE)
+        still = None if write_quarantine or anew else lake.read(tables.QUARANTINE)
         before = None if still is None else _usable_before(lake, events, facts.events, freed, still)
         facts = replace(facts, events=best_copies(facts.events, freed, before))
         if still is not None:
-            settle = _settle_excused(lake, excused(facts.events, freed, still))
+            write_quarantine = _writer_excusing(lake, excused(facts.events, freed, still))
     latest, summary.events_new = together([partial(_count, facts.events, summary), partial(_reconcile, facts)])
     if bad is not None:
         _count_refused(bad, summary)
-    settled = partial(settle, latest) if settle else None
-    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, settled, begun, anew)
+    write = partial(write_quarantine, latest) if write_quarantine else None
+    summary.events_quarantined += _merge_facts(lake, gate, facts, events, refusals, write, begun, anew)
     return latest
 
 
@@ -155,17 +155,17 @@ def _usable_before(
     return lake.stage_few(both.select("event_id"))
 
 
-def _settle_excused(lake: Lake, found: DataFrame) -> Settle | None:
+def _writer_excusing(lake: Lake, found: DataFrame) -> WriteQuarantine | None:
     """Takes the :func:`excused` out of quarantine once their facts are merged; ``None`` where there are none."""
     ids = lake.stage_few(found)
     if ids.isEmpty():
         return None
 
-    def settle(latest: datetime | None, refused: DataFrame) -> None:
+    def write_quarantine(latest: datetime | None, refused: DataFrame) -> None:
         lake.merge(refused, tables.QUARANTINE)
         lake.revise(refused.join(ids, "event_id", "left_semi"), tables.QUARANTINE, ids)
 
-    return settle
+    return write_quarantine
 
 
 def _count(events: DataFrame, summary: Summary) -> datetime | None:
@@ -208,7 +208,7 @@ def _merge_facts(
     facts: Facts,
     raw_events: DataFrame,
     refusals: list[DataFrame],
-    settle: Callable[[DataFrame], None] | None,
+    write_quarantine: Callable[[DataFrame], None] | None,
     begun: Mapping[str, Progress] | None,
     anew: bool,
 ) -> int:
@@ -231,7 +231,7 @@ def _merge_facts(
     if anew:
         _write_anew(lake, good, all_refused)
     else:
-        _merge(lake, good, all_refused, settle)
+        _merge(lake, good, all_refused, write_quarantine)
     return count
 
 
@@ -262,17 +262,20 @@ def _write_anew(lake: Lake, good: Mapping[Table, DataFrame], all_refused: DataFr
 
 
 def _merge(
-    lake: Lake, good: Mapping[Table, DataFrame], all_refused: DataFrame, settle: Callable[[DataFrame], None] | None
+    lake: Lake,
+    good: Mapping[Table, DataFrame],
+    all_refused: DataFrame,
+    write_quarantine: Callable[[DataFrame], None] | None,
 ) -> None:
-    """Merge these rows into silver, those of quarantine by ``settle`` where it is given."""
+    """Merge these rows into silver, those of quarantine by ``write_quarantine`` where it is given."""
     dated, days = _with_days(lake, good[tables.MESSAGE_STATE])
     good = {**good, tables.MESSAGE_STATE: dated}
     queues = literal_queues(_note_changes(lake, good))
     pruning = {tables.MESSAGE_STATE: f"({queues}) AND {days}"}
     merges = [partial(lake.merge, batch, table, pruning.get(table, queues)) for table, batch in good.items()]
-    together(merges if settle else [*merges, partial(lake.merge, all_refused, tables.QUARANTINE)])
-    if settle:  # only now: a killed release must leave its events in quarantine
-        settle(all_refused)
+    together(merges if write_quarantine else [*merges, partial(lake.merge, all_refused, tables.QUARANTINE)])
+    if write_quarantine:  # only now: a killed release must leave its events in quarantine
+        write_quarantine(all_refused)
 
 
 def _note_changes(lake: Lake, good: Mapping[Table, DataFrame]) -> DataFrame:
@@ -288,15 +291,16 @@ def _split(
     gate: Gate, batches: Mapping[Table, DataFrame], sources: Mapping[Table, DataFrame], events: DataFrame
 ) -> tuple[dict[Table, DataFrame], list[DataFrame]]:
     """The batches' good rows, and the rows of ``silver.quarantine`` for the others."""
-    good, refusals = dict(batches), []
 
-    def check(table: Table, batch: DataFrame) -> None:
-        if gate.check(batch, table, refused=True):
-            good[table], bad = gate.split(batch, table)
-            refusals.append(_refused(bad, table, sources[table], events))
+    def judged(table: Table, batch: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+        if not gate.check(batch, table, refused=True):
+            return batch, None
+        good, bad = gate.split(batch, table)
+        return good, _refused(bad, table, sources[table], events)
 
-    together(partial(check, table, batch) for table, batch in batches.items())
-    return good, refusals
+    found = together(partial(judged, table, batch) for table, batch in batches.items())
+    good = {table: rows for table, (rows, _) in zip(batches, found, strict=True)}
+    return good, [refused for _, refused in found if refused is not None]
 
 
 def literal_queues(changes: DataFrame) -> str:
