@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from databricks.bundles.alerts import Alert
 from databricks.bundles.dashboards import Dashboard
 from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
@@ -21,7 +22,7 @@ from deadletter.tables import ALL_TABLES
 ROOT = Path(__file__).parents[2]
 BUNDLE = yaml.safe_load((ROOT / "databricks.yml").read_text())
 LAYER = re.compile(r"\b(bronze|silver|gold|control)\.\w+")
-KINDS = {"dashboards": Dashboard, "jobs": Job, "schemas": Schema, "volumes": Volume}
+KINDS = {"alerts": Alert, "dashboards": Dashboard, "jobs": Job, "schemas": Schema, "volumes": Volume}
 
 
 def resources():
@@ -43,12 +44,17 @@ def test_no_deployment_removes_what_holds_data():
     assert [body["lifecycle"] for body in lasting] == [{"prevent_destroy": True}] * 7
 
 
-def jobs():
+def made(kind):
     return {
         name: body
         for path in sorted((ROOT / "pipelines").glob("*.yml"))
-        for name, body in yaml.safe_load(path.read_text())["resources"].get("jobs", {}).items()
+        for name, body in yaml.safe_load(path.read_text())["resources"].get(kind, {}).items()
     }
+
+
+def jobs():
+    """Those that write."""
+    return {name: job for name, job in made("jobs").items() if name != "explore"}
 
 
 def calls():
@@ -98,6 +104,7 @@ def seconds(value):
 def test_a_task_that_hangs_or_fails_is_stopped_tried_again_and_told(job, task):
     assert 0 < seconds(task["timeout_seconds"]) <= seconds(job["timeout_seconds"])
     assert task["max_retries"] >= 1
+    assert task["disable_auto_optimization"], "serverless compute would try more often than that"
     assert task["min_retry_interval_millis"] > 0
     assert job["email_notifications"]["on_failure"] == ["${var.notify}"]
     assert job["max_concurrent_runs"] == 1, "one writer at a time"
@@ -114,7 +121,7 @@ def test_tasks_run_in_the_order_of_the_layers():
 
 def test_jobs_bring_the_wheel_that_the_bundle_builds():
     built = re.search(r"--outdir (\S+)", BUNDLE["artifacts"]["wheel"]["build"])[1]
-    for job in jobs().values():
+    for job in made("jobs").values():
         for environment in job["environments"]:
             assert environment["spec"]["dependencies"] == [f"../{built}/*.whl"]
 
@@ -197,6 +204,24 @@ def test_notebooks_are_databricks_notebooks(path):
     assert source.splitlines()[0] == "# Databricks notebook source"
     assert 'widget("lake"' in source
     assert all(line == "# COMMAND ----------" for line in source.splitlines() if line.startswith("# COMMAND"))
+
+
+def test_the_notebooks_are_run_with_the_wheel_on_the_lake():
+    job = made("jobs")["explore"]
+    assert "schedule" not in job
+    opened = [(ROOT / "pipelines" / task["notebook_task"]["notebook_path"]).resolve() for task in job["tasks"]]
+    assert sorted(opened) == sorted((ROOT / "notebooks").glob("*.py"))
+    assert {task["environment_key"] for task in job["tasks"]} == {e["environment_key"] for e in job["environments"]}
+    asked = {name for path in opened for name in re.findall(r'widget\("(\w+)"', path.read_text())}
+    assert {parameter["name"] for parameter in job["parameters"]} == asked
+
+
+def test_alerts_wait_and_tell_as_the_jobs_do():
+    for alert in made("alerts").values():
+        assert alert["evaluation"]["notification"]["subscriptions"] == [{"user_email": "${var.notify}"}]
+        assert alert["schedule"]["pause_status"] == "${var.schedule_status}"
+        assert alert["evaluation"]["source"]["name"] in re.search(r" AS (\w+)\nFROM", alert["query_text"])[1]
+    assert BUNDLE["targets"]["dev"]["variables"]["schedule_status"] == "PAUSED"
 
 
 def test_what_lies_beside_the_project_is_not_deployed():

@@ -7,12 +7,14 @@ import socket
 import subprocess
 import threading
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
+import yaml
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -23,6 +25,7 @@ from deadletter.notebook import views
 from deadletter.pages.html import NOTHING
 
 PAGES = ["dead-letters", "queues"]
+ALERTS = yaml.safe_load((Path(__file__).parents[2] / "pipelines" / "alerts.yml").read_text())["resources"]["alerts"]
 
 
 @pytest.fixture(scope="module")
@@ -219,3 +222,12 @@ def test_the_file_has_the_sql_of_its_folder():
         assert path.read_text(encoding="utf-8") == assembled(path), "run `make dashboard`"
         names = {data["name"] for data in json.loads(path.read_text(encoding="utf-8"))["datasets"]}
         assert names == {sql.stem for sql in (path.parent / "sql").glob("*.sql")}
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_alerts_ask_what_there_is(lake, name):
+    (row,) = lake.query(ALERTS[name]["query_text"].replace("${var.catalog}.", "")).collect()
+    quarantined = lake.read(tables.QUARANTINE).count()
+    silence = datetime.now(UTC) - lake.progress.of("silver").as_of
+    expected = {"events_refused": quarantined, "feed_is_quiet": silence // timedelta(hours=1)}
+    assert row[ALERTS[name]["evaluation"]["source"]["name"]] == expected[name]

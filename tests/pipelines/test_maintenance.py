@@ -14,7 +14,7 @@ from deadletter.lake import Lake
 from deadletter.lake.statements import create_statement
 from deadletter.steps import maintenance
 from deadletter.steps.maintenance import maintain
-from deadletter.tables import PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
+from deadletter.tables import AT_RISK, PATTERN_DECISIONS, PROGRESS, QUEUE_EVENTS
 from deadletter.triage import decisions_count, write_down
 
 
@@ -69,6 +69,7 @@ def test_files_of_events_stay_while_silver_may_be_stopped():
     """Unity Catalog tidies by itself, by the table's own property, and a shorter time is refused or ignored."""
     kept = "'delta.deletedFileRetentionDuration' = 'interval 30 days'"
     assert kept in create_statement("t", QUEUE_EVENTS) and kept not in create_statement("t", PROGRESS)
+
     lake = Lake(MagicMock(), "catalog:dead")
     for table, hours in ((QUEUE_EVENTS, 168), (QUEUE_EVENTS, 1000), (PROGRESS, 168)):
         lake.vacuum(table, hours)
@@ -101,3 +102,9 @@ def test_replaced_files_go_once_nobody_can_want_them(fragmented, monkeypatch):
     finally:
         fragmented.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "true")
     assert live_files(fragmented) == (1, 1)
+
+
+def test_what_others_may_tidy_marks_its_changes():
+    told = "'delta.enableDeletionVectors' = '{}'".format
+    assert told("false") in create_statement("t", AT_RISK) and told("true") in create_statement("t", AT_RISK, True)
+    assert "enableDeletionVectors" not in create_statement("t", QUEUE_EVENTS, True)

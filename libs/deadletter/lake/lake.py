@@ -121,7 +121,7 @@ class Lake:
         if not self.catalog:
             for table in missing:
                 self._clear_half_made(table)
-        statements = [create_statement(self.identifier(table), table) for table in missing]
+        statements = [create_statement(self.identifier(table), table, bool(self.catalog)) for table in missing]
         together(partial(self.spark.sql, statement) for statement in statements)
 
     def _clear_half_made(self, table: Table) -> None:

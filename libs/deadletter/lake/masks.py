@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -43,4 +44,5 @@ def adopt_masks(lake: Lake, path: str) -> None:
         Path(lake.folder).mkdir(parents=True, exist_ok=True)
         new = Path(lake.folder, f"{FILE}.new")
         new.write_text(text + "\n", encoding="utf-8")
-        new.replace(Path(lake.folder, FILE))  # at once: a full disk must not cost the rows that were there
+        # at once: a full disk must not cost the rows that were there. A volume that cannot rename gets a copy
+        shutil.move(new, Path(lake.folder, FILE), shutil.copyfile)

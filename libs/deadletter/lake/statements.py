@@ -10,24 +10,29 @@ LONGEST_WAIT = 30
 stopped, also where Unity Catalog tidies by itself (predictive optimization). Delta keeps its log as long."""
 
 
-def create_statement(identifier: str, table: Table) -> str:
-    """The SQL that creates ``table`` with every comment."""
+def create_statement(identifier: str, table: Table, is_shared: bool = False) -> str:
+    """The SQL that creates ``table`` with every comment.
+
+    ``is_shared``: others may tidy its files while it is written, as Unity Catalog does by itself (predictive
+    optimization): OPTIMIZE does not get in the way of a merge where rows are marked as deleted.
+    """
     columns = ",\n  ".join(
         f"`{column.name}` {column.type} COMMENT {sql_string(column.comment)}" for column in table.columns
     )
+    properties = _properties(table, is_shared)
     partitions = f"\nPARTITIONED BY ({', '.join(table.partitioned_by)})" if table.partitioned_by else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING DELTA{partitions}\n"
         f"COMMENT {sql_string(table.comment)}\n"
-        f"TBLPROPERTIES ({', '.join(f'{sql_string(k)} = {sql_string(v)}' for k, v in _properties(table).items())})"
+        f"TBLPROPERTIES ({', '.join(f'{sql_string(k)} = {sql_string(v)}' for k, v in properties.items())})"
     )
 
 
-def _properties(table: Table) -> dict[str, str]:
+def _properties(table: Table, is_shared: bool) -> dict[str, str]:
     # least and greatest values of every field of a fact cost more than they spare
     found_by = {"delta.dataSkippingStatsColumns": ",".join(table.found_by)} if table.found_by else {}
     if not table.append_only:
-        return {"delta.enableDeletionVectors": str(table.marks_changes).lower()} | found_by
+        return {"delta.enableDeletionVectors": str(table.marks_changes or is_shared).lower()} | found_by
     # what is only appended to can be read forward from the last version that was processed
     read_forward = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}
     return read_forward | {"delta.deletedFileRetentionDuration": f"interval {LONGEST_WAIT} days"} | found_by

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -195,4 +196,4 @@ def _kept(checkpoint: Path) -> dict[str, list]:
 def _keep(checkpoint: Path, kept: dict[str, list]) -> None:
     half = checkpoint / f".{COMPARED}"
     half.write_text(json.dumps(kept))
-    half.replace(checkpoint / COMPARED)  # whole or not at all
+    shutil.move(half, checkpoint / COMPARED, shutil.copyfile)  # whole or not at all; some volumes cannot rename
