@@ -17,6 +17,7 @@ from records import QUEUES, queue, rabbitmq_message, selected
 from deadletter import tables
 from deadletter.gold.dead_letters import all_deaths
 from deadletter.lake import Lake
+from deadletter.rules.zaqar_store import REDIS
 from deadletter.snapshot import facts_at
 from deadletter.spark.session import get_spark, tune
 from deadletter.times import from_micros
@@ -81,7 +82,7 @@ def set_limit(lake):
     lake.merge(change, tables.QUEUE_POLICIES)
     facts = facts_at(lake, from_micros(CHANGE * 1_000_000))
     facts = replace(facts, policies=lake.stage(facts.policies))
-    dead = lake.stage(all_deaths(facts, stage=lake.stage, systems=["rabbitmq"]))
+    dead = lake.stage(all_deaths(facts, REDIS, lake.stage, ["rabbitmq"]))
     lake.replace(dead, tables.DEAD_LETTERS)
 
 

@@ -29,7 +29,8 @@ class Table:
 
     ``key``: columns that identify a row. ``append_only``: rows are never changed. ``found_by``: columns with min/max
     statistics, by which queries skip files (default: the first 32). ``marks_changes``: uses deletion vectors: a change
-    marks the row instead of rewriting a large file; off for small tables, since each query must check for vectors.
+    marks the row instead of rewriting a large file; off for small tables of a folder, since each query must check for
+    vectors.
     """
 
     layer: str
@@ -325,7 +326,7 @@ POISON_PATTERNS = Table(
         Column("dead_letters", "bigint", "How many dead letters it has"),
         Column("first_seen", "timestamp", "Its first death"),
         Column("last_seen", "timestamp", "Its latest death"),
-        Column("queues", "array<string>", "system:queue of its members, sorted"),
+        Column("queues", "array<string>", "Where its members died, sorted: system, tenant/queue, subscription"),
         Column("example_message_ids", "array<string>", "Up to three members, the earliest first"),
         Column("example_payload", "string", "The example's payload, private values masked"),
         Column("status", "string", "new, ongoing, quiet, resolved or regressed at the run's as_of"),

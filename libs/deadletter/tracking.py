@@ -199,7 +199,8 @@ def compared(old: Sequence[Mapping], new: Sequence[Mapping]) -> list[dict]:
 
 def track(lake: Lake, parameters: Mapping[str, object], metrics: Mapping[str, float]) -> str:
     """Keep a run of the lake as it is now; returns the run's id. Errors as of :func:`log_run`."""
-    from deadletter.pages.rows import MOST_ROWS, place
+    from deadletter.pages.rows import MOST_ROWS
+    from deadletter.queues import place
     from deadletter.report.queries import first_deliveries
 
     patterns = lake.read(tables.POISON_PATTERNS).orderBy(F.desc("dead_letters"), "pattern_id").limit(MOST_PATTERNS)

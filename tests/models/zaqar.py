@@ -409,8 +409,10 @@ def history(chance, project, habits, size, cut):
         store.put_flavor(now + 1, "slow", chance.choice((["b"], ["a"])))
         now += 2
     # a dead letter queue of the dead letter queue: not supported, yet a claim there moves messages on
-    second = {"_max_claim_count": chance.randint(1, 3), "_dead_letter_queue": "q-dead"}
-    second = second if habits != "redis" and not usual and chance.random() < 0.3 else {}
+    # or one that leads back
+    target = chance.choice(("q-dead", "q-dead", "q", "q-dlq"))
+    second = {"_max_claim_count": chance.randint(1, 3), "_dead_letter_queue": target}
+    second = second if not usual and chance.random() < 0.3 else {}
     if chance.random() < 0.9:
         store.put(now, "q-dlq", **second, **({"_flavor": "slow"} if pooled else {}))
     now += 1 + chance.randrange(SECOND)

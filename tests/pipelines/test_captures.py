@@ -92,7 +92,9 @@ def test_what_a_purge_spared_in_flight(lake, name):
     before, after = (set(snapshots[place]["queues"]["audit"]) for place in (7, 8))
     at = datetime.fromisoformat(snapshots[8]["at"])
     facts = facts_of(lake, at, (F.col("tenant") == TENANTS[name]) & (F.col("queue") == "audit"))
-    found = message_status(facts, lake.read(tables.DEAD_LETTERS).where("false")).where(F.col("status").isin(*OPEN))
+    found = message_status(facts, lake.read(tables.DEAD_LETTERS).where("false"), REDIS).where(
+        F.col("status").isin(*OPEN)
+    )
     have = {row["message_id"] for row in found.select("message_id").collect()}
     spared = before & after
     assert have & before == spared and 0 < len(spared) < len(before)

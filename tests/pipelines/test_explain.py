@@ -16,6 +16,7 @@ from deadletter.explain.timeline import as_kept, life
 from deadletter.gold.scope import Scope
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
+from deadletter.queues import place_of
 from deadletter.rules.zaqar_store import REDIS
 from deadletter.snapshot import facts_at, gold_as_of, status_at
 from deadletter.spark.session import tune
@@ -49,7 +50,7 @@ def test_a_life(lake, dead, system):
     (death,) = [death for death in found["deaths"] if death["event_id"] == row["event_id"]]
     assert (death["queue"], death["pattern_id"]) == (row["queue"], row["pattern_id"])
     assert death["traits"] == [trait.asDict() for trait in row["traits"]]
-    here = [moment["what"] for moment in found["moments"] if row["queue"] in moment["queue"]]
+    here = [moment["what"] for moment in found["moments"] if moment["queue"] == place_of(row)]
     assert here[0].startswith("posted")
     limited = [what for what in here if f"[limit {row['max_deliveries']}, to {row['dead_letter_queue']}]" in what]
     assert limited and all(what.startswith("delivery ") for what in limited)
@@ -129,7 +130,7 @@ def test_no_death_is_told_before_what_led_to_it(lake):
     dead = lake.read(tables.DEAD_LETTERS).where("system = 'rabbitmq'")
     queues = Scope(frozenset(map(tuple, dead.select(*tables.QUEUE).distinct().collect())))
     facts = facts_at(lake, gold_as_of(lake), queues)
-    status = message_status(facts, dead, chosen=facts.state.join(dead, list(tables.MESSAGE_KEY), "left_semi"))
+    status = message_status(facts, dead, REDIS, chosen=facts.state.join(dead, list(tables.MESSAGE_KEY), "left_semi"))
     lives = defaultdict(list)
     for row in moments(status, facts, dead, REDIS).collect():
         lives[row["tenant"], row["queue"], row["message_id"]].append(row["what"])
@@ -142,7 +143,7 @@ def test_for_a_person(lake, dead):
     row = dead[0]["zaqar"]
     text = told(lake, row["message_id"])
     assert f"as of {gold_as_of(lake):%Y-%m-%dT%H:%M:%S.%f} UTC" in text
-    place = f"zaqar {row['tenant']} {row['queue']}"
+    place = f"zaqar {row['tenant']}/{row['queue']}"
     assert f"Died {row['dead_lettered_at']:%Y-%m-%d %H:%M:%S.%f} in {place}: max_claim_count" in text
     counted = f"{row['claim_count']} claims counted against a limit of {row['max_deliveries']}"
     for part in (counted, f"went to {row['dead_letter_queue']}", f"pattern {row['pattern_id']}", "change 4.3"):

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from deadletter import steps, tables, triage
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
+from deadletter.queues import place_of
 from deadletter.steps import gold
 from deadletter.steps.decide import decide
 from deadletter.steps.quality import gated
@@ -87,7 +88,7 @@ def test_a_split_notes_which_part_keeps_the_id(own_lake):
     parts = [row for row in listed(own_lake).values() if row["part_of"] == whole["pattern_id"]]
     assert len(parts) == len(whole["queues"]) - 1 > 0
     kept = listed(own_lake)[whole["pattern_id"]]
-    assert kept["queues"] == [f"{first['system']}:{first['queue']}"]
+    assert kept["queues"] == [place_of(first)]
     assert kept["dead_letters"] + sum(row["dead_letters"] for row in parts) == whole["dead_letters"]
 
 

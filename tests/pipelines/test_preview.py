@@ -79,7 +79,11 @@ def test_figures_of_a_limit(lake, statuses, system, limit):
 
 def test_for_a_person(lake):
     text = told(lake, "--system", "zaqar", "--queue", "orders", "--tenant", "p1", "--limit", "5", "--delay", "60")
-    for part in ("p1 orders: 666 messages delivered, limits so far: 3", "deaths put off: 67", "default delay of 60 s"):
+    for part in (
+        "zaqar p1/orders: 666 messages delivered, limits so far: 3",
+        "deaths put off: 67",
+        "default delay of 60 s",
+    ):
         assert part in text
 
 

@@ -10,7 +10,7 @@ from deadletter.errors import SchemaError
 from deadletter.lake import Lake
 from deadletter.lake.statements import create_statement
 from deadletter.rules.zaqar_store import MONGODB
-from deadletter.steps import silver
+from deadletter.steps import release, silver
 from deadletter.tables import PROGRESS, QUEUE_EVENTS
 from tests.pipelines.conftest import task
 from tests.pipelines.test_start import older
@@ -32,8 +32,7 @@ def called(name, *arguments):
         gated=lambda _: contextlib.nullcontext(gate),
         sources=SimpleNamespace(is_kafka=bool, find=list),
         bronze=SimpleNamespace(ingest=step),
-        complete=lambda _: [],
-        silver=SimpleNamespace(merge=step),
+        merge=step,
         gold=SimpleNamespace(derive=step),
         maintain=step,
     )
@@ -67,12 +66,13 @@ def test_a_task_tells_the_warnings(name, more, told, capsys):
 
 
 def test_silver_tells_that_a_collectors_clock_is_ahead(monkeypatch, capsys):
-    def merge(_lake, _gate, summary):
+    def merge(_lake, _gate, summary, _tell):
         summary.as_of = datetime.now(UTC) + timedelta(hours=1)
 
     main = task("silver")
     gate = contextlib.nullcontext(SimpleNamespace(warnings=[]))
-    main.__globals__.update(get_spark=lambda: None, Lake=lambda *_: None, gated=lambda _: gate, complete=lambda _: [])
+    main.__globals__.update(get_spark=lambda: None, Lake=lambda *_: None, gated=lambda _: gate)
+    monkeypatch.setattr(release, "complete", lambda *_: [])
     monkeypatch.setattr(silver, "merge", merge)
     main(["--lake", "lake"])
     assert "which is yet to come: is a collector's clock or time zone wrong?" in capsys.readouterr().out

@@ -130,6 +130,31 @@ def not_delayed():
     return in_vhost("not-delayed", *delayed), in_vhost("not-delayed", late)
 
 
+def _by_steps(*, known):
+    """A vhost where a message was delayed in two steps, to a queue of which nothing else is ``known``, or a post."""
+    by_exchange = '{<<"x-dead-letter-exchange">>,longstr,<<"dlx">>}'
+    told = [at(0, queue_created(by_exchange, name=name)) for name in ("orders", "l5")]
+    told += [
+        at(0, queue_created(*to("orders", ttl=5000), name="l3")),
+        at(1, firehose("publish.", routed_queues=["l5"])),
+    ]
+    told += [at(2, firehose("publish.", {"message_id": "another"}, routed_queues=["orders"]))] if known else []
+    deaths = [x_death("l3", "expired", 11), x_death("l5", "expired", 6)]
+    return [*told, at(12, firehose("deliver.orders", headers={"x-death": deaths}))]
+
+
+def delayed_by_steps():
+    """A message seemed to die in two queues, until something was posted to the queue that it came to."""
+    late = at(20, firehose("publish.", {"message_id": "another"}, routed_queues=["orders"]))
+    return in_vhost("by-steps", *_by_steps(known=False)), in_vhost("by-steps", late)
+
+
+def not_delayed_by_steps():
+    """A message seemed to be delayed in two steps, until something was delivered from the second."""
+    late = at(20, firehose("deliver.l3", {"message_id": "another"}))
+    return in_vhost("not-by-steps", *_by_steps(known=True)), in_vhost("not-by-steps", late)
+
+
 def x_death(queue, reason, second):
     return {"queue": queue, "reason": reason, "count": 1, "time": int(TOLD_FROM.timestamp()) + second}
 
@@ -139,7 +164,7 @@ def in_vhost(name, *events):
     return [json.dumps(event) for event in apart({name: events})]
 
 
-IN_TWO_PARTS = (parked, not_delayed)
+IN_TWO_PARTS = (parked, not_delayed, delayed_by_steps, not_delayed_by_steps)
 """What went on in a vhost of its own: what comes first, and what comes later."""
 
 

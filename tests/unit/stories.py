@@ -49,7 +49,7 @@ def by_story(rows):
 
 def deaths(facts, system):
     """What died of one broker's, in the columns of ``gold.dead_letters``."""
-    return held_if_few(all_deaths(facts, stage=held_if_few, systems=[system]))
+    return held_if_few(all_deaths(facts, REDIS, held_if_few, [system]))
 
 
 def lives(facts, dead, system, queue):

@@ -31,11 +31,11 @@ PATTERN = dict.fromkeys(("pattern_id", "first_seen", "last_seen", "kind", "statu
     "template": NASTY,
     "muted": False,
     "dead_letters": 1,
-    "queues": ["zaqar:orders"],
+    "queues": ["zaqar p/orders"],
     "differences": [],
     "concentrated_in": [],
     "trend": [],
-    "example": {"message_id": "m", "system": "zaqar", "queue": "orders"},
+    "example": {"message_id": "m", "system": "zaqar", "tenant": "p", "queue": "orders", "subscription": ""},
     "example_payload": NASTY,
     "example_error": NASTY,
     "decisions": [
@@ -106,7 +106,7 @@ def test_a_life_says_where(capsys):
     print_life(Life("m", at, moments, [where | {"status": "available", "claims_granted": 0}], [death]), {})
     told = capsys.readouterr().out
     assert "  2026-11-20 22:00:00.000007  q  x\n  2026-11-20 22:00:00         q  x\n" in told
-    assert "Status in pulsar t q s: available" in told and "Died 2026-11-20 22:00:00 in pulsar t q s: x" in told
+    assert "Status in pulsar t/q s: available" in told and "Died 2026-11-20 22:00:00 in pulsar t/q s: x" in told
 
 
 @pytest.mark.parametrize(("cause", "told"), [("ttl", "TTL ran out\n"), ("delivery_limit", "delivered more often than")])

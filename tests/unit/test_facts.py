@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.at_risk import dead_letter_queues
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.survival import outcomes
+from deadletter.rules.zaqar_store import REDIS
 from deadletter.silver import state
 from deadletter.silver.changes import queue_changes
 from tests.pipelines.broken_events import (
@@ -361,7 +362,7 @@ def test_a_brokers_flag_holds_before_a_vhosts_own(silver):
 
 
 def test_differences_between_a_broker_and_its_rules_are_told(facts, dead):
-    found = discrepancies(facts, dead).where("tenant = 'different'").select("kind").collect()
+    found = discrepancies(facts, dead, REDIS).where("tenant = 'different'").select("kind").collect()
     assert sorted(row["kind"] for row in found) == ["delivered_over_limit", "delivery_limit_ignored"]
 
 

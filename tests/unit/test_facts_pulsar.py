@@ -9,6 +9,7 @@ from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
 from deadletter.gold.survival import delivery_survival
+from deadletter.rules.zaqar_store import REDIS
 from tests.pipelines.broken_events import DEAD_TOPIC, TOPIC, origin, pulsar
 from tests.unit.stories import Stories, by_story, fates, lives
 from tests.unit.timed import START, at
@@ -34,7 +35,7 @@ def survived(facts, dead):
 @pytest.fixture(scope="module")
 def differences(facts, dead):
     """What brokers and rules say differently of a story."""
-    return by_story(discrepancies(facts, dead).collect()).__getitem__
+    return by_story(discrepancies(facts, dead, REDIS).collect()).__getitem__
 
 
 def millis(seconds):
@@ -165,7 +166,7 @@ DELAYED = story(pulsar("send", deliver_after_s=60), pulsar("send", 2), pulsar("s
 
 
 def test_pulsars_delays_are_counted(facts, dead):
-    hours = queue_health(facts, dead).where(f"tenant = '{DELAYED}'").collect()
+    hours = queue_health(facts, dead, REDIS).where(f"tenant = '{DELAYED}'").collect()
     assert [(row["posted"], row["delayed"]) for row in hours] == [(3, 2)]
 
 
@@ -343,7 +344,7 @@ OVER_ITS_LIMIT = story(
 
 def test_who_is_at_risk_was_posted_to_the_topic(facts, dead):
     """And has no fewer deliveries left than none, even if it was delivered beyond its limit."""
-    waits = receivable(waiting(facts, dead), facts, dead)
+    waits = receivable(waiting(facts, dead, REDIS), facts, dead, REDIS)
     (row,) = waits.where(f"tenant = '{OVER_ITS_LIMIT}'").collect()
     assert (row["posted_at"].timestamp(), row["claim_count"], row["deliveries_left"]) == (START.timestamp() + 5, 3, 0)
 

@@ -12,6 +12,7 @@ from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.status import message_status
 from deadletter.gold.survival import outcomes
+from deadletter.rules.zaqar_store import REDIS
 from tests.pipelines.broken_events import firehose, limited, policy_set, queue_created, rabbit, to
 from tests.unit.stories import TENANT, Stories, by_story
 from tests.unit.timed import START, at
@@ -24,7 +25,7 @@ story = STORIES.add
 @pytest.fixture(scope="module")
 def at_risk(facts, dead):
     """The messages of a story that somebody can receive."""
-    return by_story(receivable(waiting(facts, dead), facts, dead).collect()).__getitem__
+    return by_story(receivable(waiting(facts, dead, REDIS), facts, dead, REDIS).collect()).__getitem__
 
 
 def entry(queue, seconds, reason="rejected", count=1):
@@ -93,10 +94,15 @@ def test_a_redriven_message_that_dies_again_is_dead(died, name):
 
 
 IS_BACK = story(*REDRIVEN)
+OF_ANOTHER_SERIES = story(
+    *(read(70, "dlq", entry("orders", 60, "expired")), read(140, "dlq", entry("orders", 60, "expired", 2))),
+    *(read(210, "dlq", entry("orders", 200, "expired")), read(215, "orders", entry("orders", 200, "expired"))),
+)
+"""RabbitMQ 3: it counted on, until it was sent without its headers."""
 
 
 def test_a_redriven_message_is_not_dead(died):
-    assert not died(IS_BACK)
+    assert not died(IS_BACK) and not died(OF_ANOTHER_SERIES)
 
 
 RETRIED = [
@@ -254,7 +260,7 @@ COUNT_LOST, COUNT_ANEW = (
 
 
 def test_a_count_that_begins_with_a_message_was_not_lost(facts, dead):
-    told = by_story(discrepancies(facts, dead).collect())
+    told = by_story(discrepancies(facts, dead, REDIS).collect())
     assert [row["kind"] for row in told[COUNT_LOST]] == ["lost_counter"]
     assert COUNT_ANEW not in told
 
@@ -264,7 +270,7 @@ UNDECLARED = story(read(1, "orders"), read(2, "orders", **{"x-delivery-count": 0
 
 def test_nobody_knows_where_an_undeclared_queue_keeps_its_count(facts, dead):
     """A quorum queue's is in its log, and leaves out what is returned on purpose."""
-    assert UNDECLARED not in by_story(discrepancies(facts, dead).collect())
+    assert UNDECLARED not in by_story(discrepancies(facts, dead, REDIS).collect())
 
 
 WORK = [at(0, queue_created(*to("dlq", limit=2))), posted(1, "orders", "other")]
@@ -274,6 +280,17 @@ WORK = [at(0, queue_created(*to("dlq", limit=2))), posted(1, "orders", "other")]
     "name",
     [
         pytest.param(story(*WORK, posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired"))), id="delayed"),
+        pytest.param(
+            story(*WORK, posted(1, "l5"), read(12, "orders", entry("l3", 11, "expired"), entry("l5", 8, "expired"))),
+            id="delayed in two steps",
+        ),
+        pytest.param(
+            story(
+                *(*WORK, posted(1, "l5")),
+                read(15, "orders", *(entry(queue, at, "expired") for queue, at in (("l1", 13), ("l3", 12), ("l5", 8)))),
+            ),
+            id="delayed in three steps",
+        ),
         pytest.param(
             story(
                 *WORK,
@@ -302,11 +319,26 @@ def test_what_waited_and_came_to_its_work_queue_did_not_die(died, name):
     assert not died(name)
 
 
+ALL_DELAYED = [WORK[0], posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired"))]
+SEEMS_DEAD = story(*ALL_DELAYED)
+REFUSED = story(
+    *ALL_DELAYED, at(9, firehose("deliver.dlq", {"message_id": "other"}, headers={"x-death": [entry("orders", 8)]}))
+)
+
+
+def test_a_queue_to_which_all_is_delayed_is_known_by_what_it_refuses(died):
+    """Until then it may as well be a dead letter queue with one of its own."""
+    assert [row["queue"] for row in died(SEEMS_DEAD)] == ["delay"]
+    assert [(row["queue"], row["message_id"]) for row in died(REFUSED)] == [("orders", "other")]
+
+
 PASSED_ON = story(*WORK, posted(1, "delay"), read(7, "orders", entry("delay", 6, "expired")), acked(8, "orders"))
 
 
 def test_what_was_delayed_is_no_longer_in_its_delay_queue(facts, dead):
-    rows = message_status(facts, dead).where(F.col("tenant") == PASSED_ON).select("queue", "message_id", "status")
+    rows = (
+        message_status(facts, dead, REDIS).where(F.col("tenant") == PASSED_ON).select("queue", "message_id", "status")
+    )
     told = {tuple(row) for row in rows.collect()}
     assert told == {("delay", "r1", "expired_unseen"), ("orders", "r1", "settled"), ("orders", "other", "available")}
 
@@ -535,8 +567,8 @@ def test_what_waits_in_a_retry_queue_is_not_dead(died):
 def test_who_was_rejected_stands_as_dead_and_differs_in_nothing(facts, dead):
     """From what the documents say."""
     told = {*REJECTED.values(), *NOT_DEAD.values()}
-    assert not told & by_story(discrepancies(facts, dead).collect()).keys()
-    statuses = by_story(message_status(facts, dead).where("queue = 'orders'").collect())
+    assert not told & by_story(discrepancies(facts, dead, REDIS).collect()).keys()
+    statuses = by_story(message_status(facts, dead, REDIS).where("queue = 'orders'").collect())
     assert told <= statuses.keys()
     dying = {name for name in told if {"dead_lettered"} == {row["status"] for row in statuses[name]}}
     assert dying == set(REJECTED.values())

@@ -11,7 +11,8 @@ from deadletter import tables
 from deadletter.lake import Lake
 from deadletter.pages.charts import survival, unsettled
 from deadletter.pages.html import table
-from deadletter.pages.rows import MOST_ROWS, place
+from deadletter.pages.rows import MOST_ROWS
+from deadletter.queues import place, place_of
 from deadletter.report.page import card, render
 from deadletter.report.queries import (
     FIRST_DELIVERIES,
@@ -64,11 +65,13 @@ def test_hostile_text_is_inert():
 def test_two_queues_have_two_names_the_same_in_the_dashboards_sql(spark):
     sql = (Path(__file__).parents[2] / "pipelines" / "dashboards" / "sql" / "parts" / "place.sql").read_text()
     queues = [("/", "orders"), ("/prod", "orders"), ("/", "prod/orders"), ("/prod", "a/b"), ("/prod/a", "b")]
-    rows = spark.createDataFrame(queues, "tenant STRING, queue STRING")
-    rows = rows.selectExpr("'rabbitmq' AS system", "*", "'' AS subscription")
-    names = [tuple(row) for row in rows.select(place(), F.expr(sql)).collect()]
+    queues = [("rabbitmq", *queue, "") for queue in [*queues, ("/", "50%"), ("/", "prod%2Forders")]]
+    topics = ("persistent://a/b/orders", "non-persistent://a/b/orders-DLQ", "persistent://a/b/c/d")
+    queues += [("pulsar", "a/b", topic, subscription) for topic in topics for subscription in ("", "fulfil")]
+    rows = spark.createDataFrame(queues, "system STRING, tenant STRING, queue STRING, subscription STRING")
+    names = [(place_of(row), *row[4:]) for row in rows.select("*", place(), F.expr(sql)).collect()]
     assert len(set(names)) == len(queues)
-    assert all(ours == theirs for ours, theirs in names)
+    assert all(of_row == ours == theirs for of_row, ours, theirs in names)
 
 
 def test_many_queues_in_time_are_few_rows_and_every_death(spark):

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 from deadletter.gold.at_risk import waiting
 from deadletter.gold.health import queue_health
 from deadletter.gold.uneventful import split
+from deadletter.rules.zaqar_store import REDIS
 from deadletter.spark.staging import held_if_few
 from deadletter.tables import MESSAGE_KEY
 from tests.pipelines.broken_events import claim, declare, post, zaqar
@@ -32,7 +33,12 @@ def test_each_thing_counts_in_its_hour(silver):
     facts = split(silver("zaqar", events, 9 * HOUR), 5, held_if_few)
     assert facts.state.isEmpty()
     nobody = facts.posts().select(*MESSAGE_KEY, F.lit(None).cast("timestamp").alias("dead_lettered_at"))
-    hours = queue_health(facts, nobody).orderBy("hour").select(F.hour("hour"), "posted", "claimed", "settled").collect()
+    hours = (
+        queue_health(facts, nobody, REDIS)
+        .orderBy("hour")
+        .select(F.hour("hour"), "posted", "claimed", "settled")
+        .collect()
+    )
     assert [tuple(row) for row in hours] == [
         (START.hour, 1, 0, 0),
         (START.hour + 1, 0, 1, 0),
@@ -66,4 +72,4 @@ def test_a_project_that_is_replayed_as_a_whole_is_judged(silver):
     dead = [deaths(facts, "zaqar") for facts in (whole, counted)]
     assert [(row["tenant"], row["queue"]) for row in dead[0].collect()] == [("limit", "d")]
     assert_same_rows(*dead)
-    assert_same_rows(*[waiting(facts, died) for facts, died in zip((whole, counted), dead, strict=True)])
+    assert_same_rows(*[waiting(facts, died, REDIS) for facts, died in zip((whole, counted), dead, strict=True)])

@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (16, "2052033d19a73d69")),
-        (JUDGES, deadletter.RULES_VERSION, ("24", "8c3e9c006f7fb006")),
+        (PARSES, parsing.PARSER_VERSION, (17, "96dfcba350623ba3")),
+        (JUDGES, deadletter.RULES_VERSION, ("25", "8dae72852d6586d8")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

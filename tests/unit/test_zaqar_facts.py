@@ -14,7 +14,7 @@ from deadletter.gold.discrepancies import discrepancies
 from deadletter.gold.health import queue_health
 from deadletter.gold.status import message_status, with_resets
 from deadletter.rules.zaqar import counted_claims
-from deadletter.rules.zaqar_store import MONGODB
+from deadletter.rules.zaqar_store import MONGODB, REDIS
 from tests.pipelines import truth
 from tests.pipelines.broken_events import claim, declare, post, zaqar
 from tests.pipelines.conftest import BUNDLED, lines_of
@@ -89,6 +89,7 @@ TOLD = {
     "made by a post": [LIMITED, POSTED_TO_D],
     "made again": [LIMITED, at(1, with_target(None)), at(2, TARGET_DELETED), at(3, POSTED_TO_D)],
     "gone again": [LIMITED, at(1, POSTED_TO_D), at(2, with_target(None)), at(3, TARGET_DELETED)],
+    "its own": [at(1, declare({"_max_claim_count": 1, "_dead_letter_queue": "orders"})), at(2, post(1))],
     "undone": [at(1, LIMITED), at(5, zaqar("PATCH", "/v2/queues/orders", 200, [], response={}))],
 } | {f"project{number}": events for number, events in enumerate(DIFFERENCES.values())}
 STORIES = Stories("zaqar", TOLD, seconds=JUDGED)
@@ -101,7 +102,7 @@ def state(facts):
 
 def test_what_was_granted_after_a_purge_was_not_purged(facts, dead):
     """Zaqar's purge lets be what it finds in a claim."""
-    here = message_status(facts, dead).where("tenant IN ('purged', 'granted')").collect()
+    here = message_status(facts, dead, REDIS).where("tenant IN ('purged', 'granted')").collect()
     assert sorted((row["tenant"], row["status"]) for row in here) == [("granted", "claimed"), ("purged", "purged")]
 
 
@@ -114,12 +115,12 @@ def test_what_nobody_saw_posted_is_neither_delayed_nor_expired(dead):
 
 def test_what_nobody_saw_posted_lives_on_between_its_claims(facts, dead):
     """However long ago it was released: its TTL may be a week."""
-    (row,) = message_status(facts, dead).where("tenant = 'unseen'").collect()
+    (row,) = message_status(facts, dead, REDIS).where("tenant = 'unseen'").collect()
     assert (row["status"], row["expires_at"]) == ("claimed", None)
 
 
 def test_what_was_purged_did_not_expire(facts, dead):
-    rows = queue_health(facts, dead).where("tenant IN ('expired', 'emptied')").collect()
+    rows = queue_health(facts, dead, REDIS).where("tenant IN ('expired', 'emptied')").collect()
     told = sorted((row["tenant"], row["posted"], row["expired_unseen"]) for row in rows)
     assert told == [("emptied", 1, 0), ("expired", 1, 1)]
 
@@ -131,7 +132,7 @@ def test_a_clock_of_whole_seconds_tells_what_claims_did_in_their_order(facts, de
     """One is released after it was granted, and before the next one is."""
     (died,) = dead.where(WITHIN_A_SECOND).collect()
     assert died["dead_lettered_at"] == START.replace(tzinfo=None) + timedelta(seconds=6)
-    held = by_story(message_status(facts, dead).where(WITHIN_A_SECOND).collect())
+    held = by_story(message_status(facts, dead, REDIS).where(WITHIN_A_SECOND).collect())
     assert held["taken again"][0]["claimed_until"] == START.replace(tzinfo=None) + timedelta(seconds=66)
 
 
@@ -177,13 +178,14 @@ def test_a_pop_is_not_the_claim_that_ran_out(facts):
     assert len(released) == 2 and released["k1"] is None
 
 
-def test_a_queue_that_no_policy_names_any_more_holds_nobodys_dead_letters(facts, dead):
+def test_a_queue_that_no_other_names_holds_nobodys_dead_letters(facts, dead):
+    """Any more, or but itself."""
     found = by_story(dead_letter_queues(facts, dead).collect())
-    assert found["undone"] == [] and [row["queue"] for row in found["project1"]] == ["d"]
+    assert found["undone"] == found["its own"] == [] and [row["queue"] for row in found["project1"]] == ["d"]
 
 
 def test_differences_are_told(facts, dead):
-    found = by_story(discrepancies(facts, dead).select("tenant", "kind").collect())
+    found = by_story(discrepancies(facts, dead, REDIS).select("tenant", "kind").collect())
     told = [" ".join(sorted({row["kind"] for row in found[f"project{number}"]})) for number in range(len(DIFFERENCES))]
     assert told == list(DIFFERENCES)
     elsewhere = discrepancies(facts, dead, MONGODB).where("kind = 'dead_letter_queue_with_a_dot'")

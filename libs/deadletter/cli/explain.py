@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deadletter.cli.common import ID, iso, json_of, lake_option, one_line, open_gold, parse_time, say
+from deadletter.queues import place_of
 
 if TYPE_CHECKING:
     from deadletter.explain.timeline import Life
@@ -52,7 +53,7 @@ def _templates(lake: Lake, found: Life) -> dict[str, str]:
 
 def print_life(found: Life, templates: Mapping[str, str]) -> None:
     """Print a life for a person; ``templates`` are those of the patterns, by id."""
-    from deadletter.explain.timeline import place, rule
+    from deadletter.explain.timeline import rule
 
     say(f"Message {found.message_id}", bold=True)
     say(f"as of {found.as_of:%Y-%m-%dT%H:%M:%S.%f} UTC; every time here is UTC")
@@ -63,9 +64,9 @@ def print_life(found: Life, templates: Mapping[str, str]) -> None:
         # an error or a name of several lines could look like moments of its own
         say(f"  {plain(iso(moment.time)):26}  {one_line(moment.queue)}  {one_line(moment.what)}{event}")
     for row in found.statuses:
-        say(f"Status in {one_line(place(row))}: {row['status']}, {_count(row['system'], row['claims_granted'])}")
+        say(f"Status in {one_line(place_of(row))}: {row['status']}, {_count(row['system'], row['claims_granted'])}")
     for row in found.deaths:
-        say(f"Died {plain(row['dead_lettered_at'])} in {one_line(place(row))}: {row['reason']}", bold=True)
+        say(f"Died {plain(row['dead_lettered_at'])} in {one_line(place_of(row))}: {row['reason']}", bold=True)
         for line in death_lines(row, templates.get(row["pattern_id"])):
             say(f"  {one_line(line)}")
         say(f"  rule: {rule(row)}")

@@ -25,6 +25,7 @@ from deadletter.cli.common import (
 from deadletter.errors import UsageError
 from deadletter.gold.decisions import ALONG
 from deadletter.lake import Lake
+from deadletter.queues import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -152,7 +153,7 @@ def print_pattern(row: dict) -> None:
     _section("Concentrated in", [row | {"times": _times(row)} for row in row["concentrated_in"]], told)
     _section("Deaths an hour", row["trend"], "{hour}  {dead_letters:>8,}")
     member = row["example"]
-    say(one_line(f"Example: message {member['message_id']} of {member['system']} {member['queue']}"))
+    say(one_line(f"Example: message {member['message_id']} of {place_of(member)}"))
     say("  " + pretty(row["example_payload"]).replace("\n", "\n  "))
     if row["example_error"]:
         say("  last error: " + row["example_error"].strip().replace("\n", "\n  "))

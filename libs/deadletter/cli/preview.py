@@ -19,6 +19,7 @@ from deadletter.errors import UsageError
 from deadletter.pages.rows import cut
 from deadletter.parsing.brokers import BROKERS
 from deadletter.parsing.envelope import MOST_SECONDS
+from deadletter.queues import place_of
 
 MOST_ROWS = 50
 """Rows of a table that are printed."""
@@ -83,7 +84,7 @@ def print_preview(told: dict) -> None:
     """Print a preview for a person."""
     say(f"{told['system']} until {iso(told['as_of'])}", bold=True)
     for place in told["places"]:
-        name = one_line(" ".join(filter(None, (place["tenant"], place["queue"], place["subscription"]))))
+        name = one_line(place_of({"system": told["system"], **place}))
         limits = ", ".join(map(str, place["limits"])) or "none"
         say(f"  {name}: {place['messages']:,} messages delivered, limits so far: {limits}")
         if "limit" in told and place["limit_counts"] is False:

@@ -29,6 +29,7 @@ from deadletter.lake import Lake
 from deadletter.lake.progress import is_stale
 from deadletter.pages.rows import cut
 from deadletter.silver.quarantine import by_reason, waiting
+from deadletter.spark.frames import only_row
 from deadletter.steps.release import discard as put_aside
 from deadletter.steps.release import release as judge_again
 from deadletter.triage import quarantined
@@ -94,7 +95,7 @@ def show(event_id: str, lake_root: str) -> None:
     # Spark Connect takes no text from its server that is no UTF-8
     chosen = _by_ids(quarantined(lake), (event_id,)).withColumn("raw", F.make_valid_utf8("raw"))
     # not the times: Python has no name for some of those that are refused
-    row = chosen.select("event_id", "reasons", "raw").collect()[0]
+    row = only_row(chosen.select("event_id", "reasons", "raw"))
     say(f"Event {row['event_id']}", bold=True)
     for reason in row["reasons"]:
         say(f"  reason   {reason}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from deadletter import tables
@@ -19,12 +19,13 @@ from deadletter.gold.scope import affected
 from deadletter.gold.status import message_status
 from deadletter.lake import Lake
 from deadletter.parsing import pulsar
+from deadletter.queues import place_of
 from deadletter.snapshot import dead_letter_links, facts_at, habits_of_gold
 from deadletter.spark.frames import only_row
 from deadletter.spark.parallel import together
 from deadletter.spark.sqltext import sql_string
 from deadletter.spark.staging import held_if_few
-from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
+from deadletter.tables import MESSAGE_KEY, QUEUE
 from deadletter.times import from_micros
 
 RULES = {
@@ -112,7 +113,7 @@ def life(lake: Lake, message_id: str, as_of: datetime) -> Life:
     dead = held_if_few(all_deaths(facts, habits, held_if_few, facts.systems()))
     status = held_if_few(message_status(facts, dead, habits).where(mine))
     happened = [
-        Moment(from_micros(row["micros"]), place(row), row["what"], row["event_id"])
+        Moment(from_micros(row["micros"]), place_of(row), row["what"], row["event_id"])
         for row in moments(status, facts, dead, habits).collect()
     ]
     if not happened:
@@ -138,15 +139,6 @@ def rule(death: Mapping) -> str:
     if (death["reason"], death["cause"]) == ("expired", "delivery_limit"):
         return EXPIRED_BY_LIMIT
     return RULES.get(death["reason"], "the broker named this reason")
-
-
-def place(row: Row | Mapping) -> str:
-    """Where a row with the columns of a queue's key is.
-
-    >>> place({"system": "zaqar", "tenant": "p", "queue": "orders", "subscription": ""})
-    'zaqar p orders'
-    """
-    return " ".join(row[part] for part in QUEUE_KEY if row[part])
 
 
 def as_kept(lake: Lake, message_id: str) -> str:

@@ -68,7 +68,7 @@ def _context(root: Path) -> Any:
             "show_how_to_buttons": False,
             "store_backend": {
                 "class_name": "TupleFilesystemStoreBackend",
-                "base_directory": f"{root}/{SITE}",
+                "base_directory": f"{directory}/{SITE}",
             },
             "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
         }

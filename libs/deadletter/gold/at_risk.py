@@ -24,14 +24,14 @@ from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import tenant_of
 from deadletter.rules.rabbitmq_counter import counter, counting_classic
 from deadletter.rules.rabbitmq_deaths import since_arrival
-from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.rules.zaqar_store import Habits
 from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE, QUEUE_KEY
 
 OPEN = ("available", "claimed", "delayed", "outcome_unknown")
 
 
-def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+def waiting(facts: SilverFacts, dead: DataFrame, habits: Habits) -> DataFrame:
     """The rows of :func:`~deadletter.gold.status.message_status` for messages that are neither settled, gone nor dead.
 
     ``dead`` are rows of ``gold.dead_letters``, with those of the queues that send their dead letters to these.
@@ -83,7 +83,7 @@ def _deviates() -> Column:
     return tells_a_fault(F.col("deviation_key"))
 
 
-def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+def receivable(open_ones: DataFrame, facts: SilverFacts, dead: DataFrame, habits: Habits) -> DataFrame:
     """Messages of :func:`waiting` that somebody can receive, with ``claim_count``, ``max_deliveries`` in force at
     ``as_of``, ``deliveries_left`` (null without a limit), and the place of their payload, see
     :func:`deadletter.gold.payload.placed`. What lies in a dead letter queue is not at risk, it is dead.
@@ -135,18 +135,22 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """``system, tenant, queue`` of every queue that a policy names for dead letters at ``as_of``, or where some are.
 
     Of two queues that send to each other neither is one: there a message waits for its next try, and comes back. Nor is
-    a RabbitMQ work queue, to which a delay queue sends.
+    a queue that names itself alone, or a RabbitMQ work queue, to which a delay queue sends.
     """
     target = policy_at(F.col("policies"), F.lit(facts.as_of))["dead_letter_queue"]
     named = facts.policies.select(*QUEUE, target.alias("dead_letter_queue"))
-    there = ways(named, dead).select(
-        "system",
-        F.expr(tenant_of("dead_letter_queue")).alias("tenant"),
-        F.col("dead_letter_queue").alias("queue"),
-        F.col("tenant").alias("_from_tenant"),
-        F.col("queue").alias("_from"),
+    there = (
+        ways(named, dead)
+        .select(
+            "system",
+            F.expr(tenant_of("dead_letter_queue")).alias("tenant"),
+            F.col("dead_letter_queue").alias("queue"),
+            F.col("tenant").alias("_from_tenant"),
+            F.col("queue").alias("_from"),
+        )
+        .where("queue != _from OR tenant != _from_tenant")
     )
-    back = there.where("queue != _from").select(
+    back = there.select(
         "system",
         F.col("_from_tenant").alias("tenant"),
         F.col("_from").alias("queue"),

@@ -83,7 +83,7 @@ def ways(named: DataFrame, dead: DataFrame) -> DataFrame:
 
 def all_deaths(
     facts: SilverFacts,
-    habits: zaqar_store.Habits = zaqar_store.REDIS,
+    habits: zaqar_store.Habits,
     stage: Stage = as_it_is,
     systems: Collection[str] = (),
 ) -> DataFrame:

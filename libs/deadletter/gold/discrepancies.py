@@ -17,13 +17,13 @@ from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import own
 from deadletter.rules.rabbitmq_deaths import since_arrival
-from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 DEATH_COLUMNS = ("dead_lettered_at", "evidence", "cause", "claim_count", "max_deliveries")
 
 
-def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits) -> DataFrame:
     """Rows of ``gold.discrepancies``: one a message and kind; a queue's own have an empty ``message_id``. Claims count
     as in a store of these ``habits``."""
     several = replace(facts, state=facts.state.where(F.size("deliveries") > 1))  # one claim overlaps no other

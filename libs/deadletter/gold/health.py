@@ -12,13 +12,13 @@ from deadletter.gold.facts import SilverFacts
 from deadletter.gold.zaqar import purged
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, policy_at
-from deadletter.rules.zaqar_store import REDIS, Habits
+from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
 MEASURES = ("posted", "claimed", "settled", "dead_lettered", "delayed", "expired_unseen")
 
 
-def queue_health(facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS) -> DataFrame:
+def queue_health(facts: SilverFacts, dead: DataFrame, habits: Habits) -> DataFrame:
     """Rows of ``gold.queue_health`` from the facts and ``gold.dead_letters``, Zaqar's as a store of these ``habits``
     purges.
 

@@ -17,6 +17,7 @@ from deadletter.patterns.deviation import deviations
 from deadletter.patterns.linking import pattern_keys
 from deadletter.patterns.masking import mask, private_masks, shown_value
 from deadletter.patterns.masks import Mask
+from deadletter.queues import place
 from deadletter.spark.columns import looked_up
 from deadletter.spark.staging import Stage
 from deadletter.tables import QUEUE
@@ -104,7 +105,7 @@ def poison_patterns(
         F.sum("dead_letters").alias("dead_letters"),
         F.min("earliest.dead_lettered_at").alias("first_seen"),
         F.max("last_seen").alias("last_seen"),
-        F.array_sort(F.collect_set(F.concat_ws(":", "system", "queue"))).alias("queues"),
+        F.array_sort(F.collect_set(place())).alias("queues"),
     )
     parts = [represented, differences(counts), concentrated_in(counts, profiles, stage), trend(counts)]
     whole = reduce(lambda left, right: left.join(right, "pattern_id", "left"), parts, counted)

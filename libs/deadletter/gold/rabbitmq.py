@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from deadletter.gold.facts import SilverFacts, counted_deliveries, dated
@@ -145,20 +145,46 @@ def _not_waiting(found: DataFrame, retries: DataFrame) -> DataFrame:
 
 def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
     """The :func:`deaths` without what was delayed: it lay in a queue from which nothing was ever delivered until its
-    TTL was over, and went to a work queue; or to one to which somebody had posted it by the time the death was told,
-    before it was delayed or afterwards, with its headers."""
+    TTL was over, and went to a work queue, or to one that sent messages on which died there otherwise; or to one to
+    which somebody had posted it by the time the death was told, before it was delayed or afterwards, with its headers;
+    or to a queue where it was delayed in turn."""
     state = facts.state.where("system = 'rabbitmq'")
     delivering = state.groupBy("tenant", "queue").agg(F.bool_or(F.size("deliveries") > 0).alias("delivers"))
     there = F.col("queue").alias("dead_letter_queue")
-    work = work_queues(facts).select("tenant", there, F.lit(True).alias("works"))
+    work = work_queues(facts).unionByName(_refusing(facts)).distinct()
+    work = work.select("tenant", there, F.lit(True).alias("works"))
     posted = state.select("tenant", there, "message_id", F.col("posted.time").alias("posted_there"))
     marked = (
         found.join(delivering, ["tenant", "queue"], "left")
         .join(work, ["tenant", "dead_letter_queue"], "left")
         .join(posted, ["tenant", "dead_letter_queue", "message_id"], "left")
     )
-    passed = F.expr(f"(works OR posted_there <= told) AND NOT delivers AND {_MAY_PASS}")
-    return marked.where(~F.coalesce(passed, F.lit(False))).select(*found.columns)
+    waited = F.coalesce(F.expr(f"NOT delivers AND {_MAY_PASS}"), F.lit(False))
+    arrived = F.coalesce(F.expr("works OR posted_there <= told"), F.lit(False))
+    step = F.struct("queue", F.col("dead_letter_queue").alias("target"), arrived.alias("arrived"))
+    steps = F.collect_list(F.when(waited, step)).over(Window.partitionBy("tenant", "message_id"))
+    passed = waited & F.array_contains(_delayed_in(F.col("steps")), F.col("queue"))
+    return marked.withColumn("steps", steps).where(~F.coalesce(passed, F.lit(False))).select(*found.columns)
+
+
+def _delayed_in(steps: Column) -> Column:
+    """The queues in which a message was only delayed, of the ``steps`` ``array<struct<queue, target, arrived>>`` that
+    it took when a TTL was over: from there it ``arrived`` at a work queue, or went to another such queue.
+
+    >>> steps = [("l5", "l3", False), ("l3", "orders", True), ("old", "l9", False)]
+    >>> df = spark.createDataFrame([(steps,)], "steps array<struct<queue:string,target:string,arrived:boolean>>")
+    >>> sorted(df.select(_delayed_in(F.col("steps"))).first()[0])
+    ['l3', 'l5']
+    """
+
+    def names(chosen: Column) -> Column:
+        return F.transform(chosen, lambda step: step["queue"])
+
+    def one_more(known: Column, _: Column) -> Column:
+        leading = F.filter(steps, lambda step: F.coalesce(F.array_contains(known, step["target"]), F.lit(False)))
+        return F.array_union(known, names(leading))
+
+    return F.aggregate(steps, names(F.filter(steps, lambda step: step["arrived"])), one_more)
 
 
 def work_queues(facts: SilverFacts) -> DataFrame:
@@ -166,6 +192,14 @@ def work_queues(facts: SilverFacts) -> DataFrame:
     letter queue has hardly both."""
     posted = facts.state.where("system = 'rabbitmq' AND posted IS NOT NULL").select(*QUEUE).distinct()
     return posted.join(_leading_on(facts.policies), list(QUEUE), "left_semi")
+
+
+def _refusing(facts: SilverFacts) -> DataFrame:
+    """``system, tenant, queue`` of the queues that send dead letters on and in which messages died otherwise than by a
+    TTL: somebody consumes them, also where all that comes to them was delayed."""
+    refused = F.exists("deaths", lambda death: death["reason"] != "expired")
+    dying = facts.state.where("system = 'rabbitmq'").where(refused).select(*QUEUE).distinct()
+    return dying.join(_leading_on(facts.policies), list(QUEUE), "left_semi")
 
 
 def _leading_on(policies: DataFrame) -> DataFrame:

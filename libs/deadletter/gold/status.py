@@ -10,16 +10,14 @@ from deadletter.gold.removal import by_dead_letter_queue
 from deadletter.gold.zaqar import purged
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import emptied_after, last_sign, policy_at
-from deadletter.rules.zaqar_store import REDIS, SECOND, Habits
+from deadletter.rules.zaqar_store import SECOND, Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE, QUEUE_KEY
 
 STANDING = ("status", "claims_granted", "delay_until", "claimed_until", "expires_at")
 """What :func:`message_status` adds to a message's row."""
 
 
-def message_status(
-    facts: SilverFacts, dead: DataFrame, habits: Habits = REDIS, chosen: DataFrame | None = None
-) -> DataFrame:
+def message_status(facts: SilverFacts, dead: DataFrame, habits: Habits, chosen: DataFrame | None = None) -> DataFrame:
     """The rows of ``facts.state``, or those ``chosen`` of them, with :data:`STANDING`.
 
     ``dead`` has at least the key columns of ``gold.dead_letters``, ``dead_letter_queue`` and ``expires_at``.
@@ -133,8 +131,8 @@ TAKE, RENEW, RELEASE = 0, 1, 2
 
 
 def claim_steps(claimed: Column, renewals: Column, released: Column) -> Column:
-    """What a claim does to its messages: ``struct<time, started, kind, ttl, grace>``, times and durations in
-    microseconds.
+    """What a claim, a row of ``silver.claims``, does to its messages: ``struct<time, started, claim_id, kind, ttl,
+    grace>``, times and durations in microseconds.
 
     A release after the claim's end does nothing. Of what several claims did at one moment, as far as the clock tells,
     the one that began first did it first.
@@ -144,6 +142,7 @@ def claim_steps(claimed: Column, renewals: Column, released: Column) -> Column:
         return F.struct(
             F.unix_micros(term["time"]).alias("time"),
             F.unix_micros(claimed["time"]).alias("started"),
+            F.col("claim_id"),
             F.lit(kind).alias("kind"),
             *[(F.lit(0) if kind == RELEASE else term[name] * SECOND).cast("bigint").alias(name) for name in _TERM],
         )
@@ -160,16 +159,18 @@ _TERM = ("ttl", "grace")
 
 
 def lifetime(habits: Habits) -> Column:
-    """A Zaqar message's record after all its claims: ``struct<ttl, expires, vanishes, held_until>``, microseconds.
+    """A Zaqar message's record after all its claims: ``struct<ttl, expires, vanishes, held_until, claim_id>``,
+    microseconds.
 
     :class:`deadletter.rules.zaqar_store.StoredMessage` holds the same rules for the replay: both change together. A
-    claim that outlives its message keeps it until the claim's grace is over. With ``lifetime_restarts`` the
+    claim that outlives its message keeps it until the claim's grace is over. A release frees it of its own claim only,
+    but in the Redis store of any. With ``lifetime_restarts`` the
     message vanishes ``ttl`` after its post, or after the last renewal or release.
     """
     posted = F.unix_micros("posted.time")
     # nobody knows the life of what was posted before the first event
     ttl = F.when(F.col("posted").isNotNull(), rules.effective_ttl(F.col("posted.ttl"), F.col("policy")) * SECOND)
-    start = _record(ttl, _whole(posted) + ttl, posted + ttl, F.lit(0))
+    start = _record(ttl, _whole(posted) + ttl, posted + ttl, F.lit(0), F.lit(None))
 
     def after(record: Column, step: Column) -> Column:
         time, kind = step["time"], step["kind"]
@@ -180,20 +181,24 @@ def lifetime(habits: Habits) -> Column:
         ttl = F.when(outlived, step["ttl"] + step["grace"]).otherwise(record["ttl"])
         expires = F.when(outlived, end + step["grace"]).otherwise(record["expires"])
         vanishes = F.when(kind == TAKE, record["vanishes"]).otherwise(time + ttl)
-        held = F.when(kind == RELEASE, F.lit(0)).otherwise(end)
+        mine = F.lit(habits.lifetime_restarts) | record["claim_id"].eqNullSafe(step["claim_id"])
+        freed = (kind == RELEASE) & mine
+        held = F.when(freed, F.lit(0)).when(kind == RELEASE, record["held_until"]).otherwise(end)
+        claim_id = F.when(~freed, F.when(kind == RELEASE, record["claim_id"]).otherwise(step["claim_id"]))
         lives = (record["vanishes"] if habits.lifetime_restarts else record["expires"]) > time
         lives = lives | ((kind == TAKE) & F.lit(habits.expired_linger))
-        return F.when(F.coalesce(lives, F.lit(True)), _record(ttl, expires, vanishes, held)).otherwise(record)
+        return F.when(F.coalesce(lives, F.lit(True)), _record(ttl, expires, vanishes, held, claim_id)).otherwise(record)
 
     return F.aggregate(F.coalesce("steps", F.array().cast(_STEPS)), start, after)
 
 
-_STEPS = "array<struct<time:bigint,started:bigint,kind:int,ttl:bigint,grace:bigint>>"
+_STEPS = "array<struct<time:bigint,started:bigint,claim_id:string,kind:int,ttl:bigint,grace:bigint>>"
 
 
-def _record(ttl: Column, expires: Column, vanishes: Column, held_until: Column) -> Column:
+def _record(ttl: Column, expires: Column, vanishes: Column, held_until: Column, claim_id: Column) -> Column:
     parts = {"ttl": ttl, "expires": expires, "vanishes": vanishes, "held_until": held_until}
-    return F.struct(*[value.cast("bigint").alias(name) for name, value in parts.items()])
+    times = [value.cast("bigint").alias(name) for name, value in parts.items()]
+    return F.struct(*times, claim_id.cast("string").alias("claim_id"))
 
 
 def _whole(micros: Column) -> Column:

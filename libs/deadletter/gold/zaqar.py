@@ -24,7 +24,7 @@ _QUEUE = ["tenant", "queue"]
 
 def deaths(
     facts: SilverFacts,
-    habits: zaqar_store.Habits = zaqar_store.REDIS,
+    habits: zaqar_store.Habits,
     stage: Stage = as_it_is,
 ) -> DataFrame:
     """Rows of ``tenant, queue, message_id, dead_letter_queue, claim_count, max_deliveries, posted_at,
@@ -41,7 +41,7 @@ def deaths(
     return _with_removal(moved, lives, facts, habits)
 
 
-def purged(facts: SilverFacts, habits: zaqar_store.Habits = zaqar_store.REDIS) -> DataFrame:
+def purged(facts: SilverFacts, habits: zaqar_store.Habits) -> DataFrame:
     """Rows of ``tenant, queue, message_id, purged_at``: every message that a purge of its queue removed, dead letters
     among them."""
     if habits.name in facts.purged:
@@ -74,7 +74,8 @@ def _replayed(
     messages = with_claims(candidates, lives, facts)
     # few attempts ask for more than they get: Spark sends these to the messages once it knows
     counting = stage(counting_attempts(facts, queues, candidates, habits))
-    attempts = with_first_granted(counting, facts, state)
+    chained = not queues.where("second").isEmpty()
+    attempts = with_first_granted(counting, facts, _placed_by_post(state) if chained else state)
     if facts.has_zaqar_purges:
         attempts = attempts.unionByName(purges(queues))
     return _replay(messages, attempts, habits), lives
@@ -137,6 +138,15 @@ def _ordered_by() -> Column:
     midnight = F.date_add("created_day", 1).cast("timestamp")
     earlier = F.col("posted").withField("time", F.least(F.col("posted.time"), midnight))
     return F.when(F.col("came"), earlier).otherwise(F.col("posted"))
+
+
+def _placed_by_post(state: DataFrame) -> DataFrame:
+    """The messages with the ``place`` that their post gives them, also in queues that they were moved to, where they
+    were not posted: what the replay moved keeps its place."""
+    post = state.where("NOT came").groupBy("tenant", "message_id").agg(F.min("place").alias("of_post"))
+    moved = state.where("came").join(post, ["tenant", "message_id"], "left")
+    placed = moved.withColumn("place", F.coalesce("of_post", "place")).select(*state.columns)
+    return state.where("NOT came").unionByName(placed)
 
 
 def place(posted: Column) -> Column:

@@ -14,9 +14,9 @@ from deadletter import tables
 from deadletter.errors import UsageError
 from deadletter.lake import Lake
 from deadletter.lake.masks import lake_masks
-from deadletter.pages.rows import place, short_name
 from deadletter.pages.rows import rows as page_rows
 from deadletter.patterns.masking import mask, private_masks
+from deadletter.queues import place, short_name
 from deadletter.report.queries import bucket_of, over_time
 from deadletter.rules.pulsar import tenant_of
 from deadletter.times import utc

@@ -2,5 +2,5 @@
 :class:`~deadletter.parsing.facts.Facts`.
 """
 
-PARSER_VERSION = 16
+PARSER_VERSION = 17
 """Raised whenever a parser says something else of the same line, so that silver is made of all events again."""

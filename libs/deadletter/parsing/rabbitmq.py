@@ -250,10 +250,13 @@ waits."""
 _WENT_TO = (
     "CASE WHEN i = 0 AND queue != d.queue THEN queue"
     f" WHEN i > 0 AND get(deaths, 0).queue != d.queue AND forall({_NEWER}, e -> e.queue = get(deaths, 0).queue)"
-    " THEN get(deaths, 0).queue END"
+    " THEN get(deaths, 0).queue"
+    f" WHEN i > 0 AND forall({_NEWER}, e -> coalesce(e.count, 1) <= 1)"
+    " THEN nullif(get(deaths, i - 1).queue, d.queue) END"
 )
-"""The queue that a death led to: the last one to that which it was read from, unless the message is back, and one
-before to the queue where the message died from then on, if that is one."""
+"""The queue that a death led to: the last one to that which it was read from, unless the message is back; one before to
+the queue where the message died from then on, if that is one, or where it died next, as it did if it died only once in
+each since."""
 
 _MESSAGE_ID = (
     "coalesce(nullif(message['message_id'], ''), concat('sha256:', sha2(concat_ws('\\u0000', payload, "

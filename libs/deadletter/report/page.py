@@ -90,7 +90,7 @@ def muted_note(muted: int) -> str:
 
 def card(pattern: dict) -> str:
     """A pattern with its example."""
-    queues = ", ".join(q.replace("persistent://", "") for q in pattern["queues"])
+    queues = ", ".join(pattern["queues"])
     seen = f"first {pattern['first_seen']}, last {pattern['last_seen']}"
     facts = f"{pattern['dead_letters']:,} dead letters · {pattern['status']} · {seen}"
     told = [f"{one['difference']} ({one['dead_letters']:,})" for one in pattern["differences"][:MOST_TOLD]]

@@ -14,8 +14,9 @@ from deadletter import tables
 from deadletter.gold.health import MEASURES
 from deadletter.lake import Lake
 from deadletter.lake.masks import lake_masks
-from deadletter.pages.rows import MOST_ROWS, place, rows
+from deadletter.pages.rows import MOST_ROWS, rows
 from deadletter.patterns.masking import mask, private_masks
+from deadletter.queues import place
 from deadletter.silver.quarantine import waiting
 from deadletter.spark.frames import frame_of, only_row
 from deadletter.spark.parallel import together

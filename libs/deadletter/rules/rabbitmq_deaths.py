@@ -11,14 +11,21 @@ from deadletter.spark.columns import bound
 def returned_from(delivery: Column, death: Column, deaths: Column) -> Column:
     """Whether ``delivery``, from the queue of a message's ``death``, shows that it came back from it.
 
-    Its ``x-death`` shows the death: as many of the kind since the same first one. Or it came after the event that told
+    Its ``x-death`` shows the death: as many of the kind since the same first one, or one since a later first one, as of
+    a message that was posted anew meanwhile. Or it came after the event that told
     of the death, when the message had left the queue where it lay dead, and shows none of the kind, as a message that
     was posted anew does not, or the death was the first. One that shows fewer came back from an earlier death. Both
     times are the collector's; the death's own is the broker's, which an event that is collected late seems to follow.
     """
     alike = F.filter(deaths, lambda d: (d["event_id"] == delivery["event_id"]) & (d["reason"] == death["reason"]))
     count = F.coalesce(death["count"], F.lit(1))
-    shown = F.exists(alike, lambda d: (F.coalesce(d["count"], F.lit(1)) >= count) & (d["first"] >= death["first"]))
+    shown = F.exists(
+        alike,
+        lambda d: (
+            ((F.coalesce(d["count"], F.lit(1)) >= count) & (d["first"] >= death["first"]))
+            | (d["first"] > death["first"])
+        ),
+    )
     anew = (F.size(alike) == 0) | (count <= 1)
     return shown | ((delivery["time"] > first_told(death, deaths)["told"]) & anew)
 

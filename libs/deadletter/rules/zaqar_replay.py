@@ -326,7 +326,8 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
     unexplained = {(one.row["queue"], one.row["message_id"]): one for *_, one in coming}
     waiting = {queue: Waiting(limit) for queue, limit in lowest.items()}
     lying = _lying(messages, unexplained, {attempt["queue"] for attempt in attempts if attempt["purges"]}, habits)
-    told, died_in = [], set()
+    removals: list[dict] = []
+    deaths: dict[tuple[str, str], dict] = {}
     for attempt in sorted(attempts, key=lambda row: (row["time"], row["event_id"])):
         while coming and coming[-1][0] < attempt["time"]:
             _, _, candidate = coming.pop()
@@ -335,7 +336,7 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
         here = waiting.get(attempt["queue"])
         if attempt["purges"]:
             moved, removed = purge(lying[attempt["queue"]].values(), attempt, habits)
-            told += [_removal(one, attempt["time"]) for one in removed if attempt["time"] < one.stored.gone_at]
+            removals += [_removal(one, attempt["time"]) for one in removed if attempt["time"] < one.stored.gone_at]
             for candidate in [*removed, *(candidate for candidate, _ in moved)]:
                 candidate.has_left = True
                 if here:
@@ -344,18 +345,15 @@ def moves(messages: list[dict], attempts: list[dict], habits: Habits) -> list[di
             moved = [(candidate, attempt) for candidate in (here.moved_by(attempt, habits) if here else [])]
         for candidate, by in moved:
             death, again = _death(candidate, by, there)
-            told.append(death)
-            died_in.add((death["queue"], death["message_id"]))
+            deaths[death["queue"], death["message_id"]] = death  # where it died before it has come back
             queue, message_id = again.row["queue"], again.row["message_id"]
-            if (queue, message_id) in died_in:
-                continue
             if queue in lowest:
                 if instead := unexplained.get((queue, message_id)):  # now its way there is known
                     waiting[queue].remove(instead)
                 waiting[queue].add(again)
             if queue in lying:
                 lying[queue][message_id] = again
-    return told
+    return [*deaths.values(), *removals]
 
 
 def _lying(
@@ -453,10 +451,15 @@ def _moved_to(attempt: dict, candidate: Candidate, row: dict | None) -> Candidat
         "released": attempt["released"],
     }
     habits = candidate.stored.habits
-    later = [] if habits.moved_are_out_of_reach else _steps(claim, habits)[1:]
+    out_of_reach = habits.moved_are_out_of_reach and attempt["dead_letter_queue"] != attempt["queue"]
+    later = [] if out_of_reach else _steps(claim, habits)[1:]
     events = candidate.events[candidate.next_event :] + later
     none: dict[str, Any] = {"counted": [], "granted": [], "settled": None, "last": 0}
     fate = {name: row[name] for name in none} if row else none
+    if row:  # what was before it came back to this queue is in what it brings, or deleted nothing
+        later_claims = [time for time in row["counted"] if time > attempt["time"]]
+        settled = row["settled"] if (row["settled"] or 0) >= attempt["time"] else None
+        fate |= {"counted": later_claims, "settled": settled}
     here = candidate.row | fate | {"queue": attempt["dead_letter_queue"]}
     return Candidate(here, candidate.stored, _in_order(events))
 

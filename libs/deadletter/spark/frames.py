@@ -48,4 +48,6 @@ def only_row(df: DataFrame) -> Row:
     >>> only_row(spark.range(3).selectExpr("count(*) AS n")).n
     3
     """
-    return df.collect()[0]
+    row = df.first()
+    assert row is not None, "the query has no row"
+    return row

@@ -123,6 +123,8 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
         asked += [partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)]
     if late := [queue for queue in seen.late if queue[0] == "rabbitmq" and queue[2] != EVERY]:
         asked += [partial(_not_delayed, lake, late, as_of)]
+    if waiting := _may_delay(seen.changed, links):
+        asked += [partial(_delivering, lake, waiting, as_of)]
     turned += chain.from_iterable(together(asked))
     return affected(seen.changed, links, turned)
 
@@ -141,13 +143,13 @@ def _delayed(lake: Lake, read: frozenset[Queue], links: Sequence[Link]) -> list[
     leading = {link.source for link in links}
     there = frozenset(queue for queue in read if queue[0] == "rabbitmq")
     work = frozenset(queue for queue in there if {queue, (*queue[:2], EVERY)} & leading)
-    expired = lake.read(tables.DEAD_LETTERS).where("reason = 'expired'")
+    expired = lake.read(tables.DEAD_LETTERS).where("system = 'rabbitmq' AND reason = 'expired'")
     found = _queues(expired.where(Scope(work).receives)) if work else []
     if others := there - work:
         posted = lake.read(tables.MESSAGE_STATE).where(of_queues(others)).where("posted IS NOT NULL")
         its_key = posted.select("tenant", F.col("queue").alias("dead_letter_queue"), "message_id")
         found += _queues(expired.where(Scope(others).receives).join(its_key, its_key.columns, "left_semi"))
-    return found
+    return _with_sources(found, expired)
 
 
 def _not_delayed(lake: Lake, late: Sequence[Queue], as_of: datetime) -> list[Queue]:
@@ -159,7 +161,38 @@ def _not_delayed(lake: Lake, late: Sequence[Queue], as_of: datetime) -> list[Que
         return []
     vhosts = of_queues(map(all_of_tenant, found))
     deaths = lake.read(tables.MESSAGE_STATE).where(vhosts).select(*QUEUE, F.inline("deaths"))
-    return _queues(deaths.where("reason = 'expired'").where(of_queues(found, queue="dead_letter_queue")))
+    expired = deaths.where("reason = 'expired'")
+    return _with_sources(_queues(expired.where(Scope(frozenset(found)).receives)), expired)
+
+
+def _may_delay(changed: Sequence[Queue], links: Sequence[Link]) -> frozenset[Queue]:
+    """The ``changed`` RabbitMQ queues that send dead letters on: messages may wait there until a TTL is over."""
+    return frozenset(queue for queue in {link.source for link in links}.intersection(changed) if queue[0] == "rabbitmq")
+
+
+def _delivering(lake: Lake, waiting: frozenset[Queue], as_of: datetime) -> list[Queue]:
+    """The queues of what expired and went to one of those where it may have been ``waiting`` on, until something was
+    delivered from there for the first time: so it died, and did not before it, either."""
+    known = lake.read(tables.DELIVERY_SURVIVAL).where(of_queues(waiting))
+    if not (others := waiting - frozenset(_queues(known))):
+        return []
+    state = lake.read(tables.MESSAGE_STATE)
+    delivered = state.where(of_queues(others)).where(F.exists("deliveries", lambda d: d["time"] <= F.lit(as_of)))
+    if not (found := _queues(delivered)):
+        return []
+    deaths = state.where(of_queues(map(all_of_tenant, found))).select(*QUEUE, F.inline("deaths"))
+    expired = deaths.where("reason = 'expired'")
+    return _with_sources(_queues(expired.where(Scope(frozenset(found)).receives)), expired)
+
+
+def _with_sources(queues: Sequence[Queue], expired: DataFrame) -> list[Queue]:
+    """The ``queues``, and those from which messages ``expired`` into them, and so on: a delay can have several steps,
+    and what it is depends on all that follow."""
+    found, ahead = set(queues), frozenset(queues)
+    while ahead:
+        ahead = frozenset(_queues(expired.where(Scope(ahead).receives))) - found
+        found |= ahead
+    return sorted(found)
 
 
 def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Queue]:
