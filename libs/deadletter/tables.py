@@ -27,10 +27,9 @@ class Column:
 class Table:
     """One table of the lake.
 
-    ``key``: columns that identify a row. ``append_only``: rows are never changed. ``found_by``: columns with min/max
-    statistics, by which queries skip files (default: the first 32). ``marks_changes``: uses deletion vectors: a change
-    marks the row instead of rewriting a large file; off for small tables of a folder, since each query must check for
-    vectors.
+    ``key``: columns that identify a row. ``append_only``: rows are never changed. ``stats_columns``: columns with
+    min/max statistics, by which queries skip files (default: the first 32). ``deletion_vectors``: a change marks the row
+    instead of rewriting a large file; off for small tables of a folder, since each query must check for vectors.
     """
 
     layer: str
@@ -40,8 +39,8 @@ class Table:
     columns: tuple[Column, ...]
     partitioned_by: tuple[str, ...] = ()
     append_only: bool = False
-    found_by: tuple[str, ...] = ()
-    marks_changes: bool = False
+    stats_columns: tuple[str, ...] = ()
+    deletion_vectors: bool = False
 
     @property
     def full_name(self) -> str:
@@ -175,8 +174,8 @@ MESSAGE_STATE = Table(
         Column("seen", "timestamp", "Earliest time an event showed the message in this queue"),
     ),
     partitioned_by=("created_day",),
-    found_by=MESSAGE_KEY,
-    marks_changes=True,
+    stats_columns=MESSAGE_KEY,
+    deletion_vectors=True,
 )
 
 CLAIMS = Table(
@@ -191,8 +190,8 @@ CLAIMS = Table(
         Column("renewals", f"array<{RENEWAL}>", "Successful renewals, in time order"),
         Column("released", RELEASED, "The earliest successful release"),
     ),
-    found_by=QUEUE,
-    marks_changes=True,
+    stats_columns=QUEUE,
+    deletion_vectors=True,
 )
 
 CLAIM_ATTEMPTS = Table(
@@ -211,7 +210,7 @@ CLAIM_ATTEMPTS = Table(
         Column("grace", "bigint", "Grace asked for, seconds"),
         Column("consumer", "string", "Client id of the consumer"),
     ),
-    found_by=QUEUE,
+    stats_columns=QUEUE,
 )
 
 QUEUE_POLICIES = Table(
@@ -311,7 +310,7 @@ DEAD_LETTERS = Table(
         Column("traits", TRAITS, "Its last consumer, its producer, and the hosts and versions its payload names"),
         Column("rules_version", "string", "Version of the rules that judged it"),
     ),
-    marks_changes=True,
+    deletion_vectors=True,
 )
 
 POISON_PATTERNS = Table(
@@ -359,7 +358,7 @@ QUEUE_HEALTH = Table(
         Column("delayed", _COUNT, "Messages posted with a delay in force"),
         Column("expired_unseen", _COUNT, "Zaqar: messages whose TTL ended without any delivery"),
     ),
-    marks_changes=True,
+    deletion_vectors=True,
 )
 
 DELIVERY_SURVIVAL = Table(
@@ -587,7 +586,7 @@ HEALTHY_SAMPLE = Table(
             "What the payload says, as control.queue_profile tells it; path is its name, word its value",
         ),
     ),
-    marks_changes=True,
+    deletion_vectors=True,
 )
 
 JUDGED_MESSAGES = Table(
@@ -596,8 +595,8 @@ JUDGED_MESSAGES = Table(
     "Zaqar's messages that a rule has a word on, as silver has them: a run reads there only the days that changed",
     MESSAGE_KEY,
     MESSAGE_STATE.columns,
-    found_by=(*QUEUE, "created_day"),
-    marks_changes=True,
+    stats_columns=(*QUEUE, "created_day"),
+    deletion_vectors=True,
 )
 
 COUNTED_MESSAGES = Table(
@@ -617,8 +616,8 @@ COUNTED_MESSAGES = Table(
         Column("messages", _COUNT, "How many they are"),
         Column("post", "struct<time:timestamp,event_id:string,position:int>", "Their post, and the place of the first"),
     ),
-    found_by=(*QUEUE, "created_day"),
-    marks_changes=True,
+    stats_columns=(*QUEUE, "created_day"),
+    deletion_vectors=True,
 )
 
 KEPT_QUEUES = Table(

@@ -50,7 +50,8 @@ def test_a_life(lake, dead, system):
     (death,) = [death for death in found["deaths"] if death["event_id"] == row["event_id"]]
     assert (death["queue"], death["pattern_id"]) == (row["queue"], row["pattern_id"])
     assert death["traits"] == [trait.asDict() for trait in row["traits"]]
-    here = [moment["what"] for moment in found["moments"] if moment["queue"] == place_of(row)]
+    topic = place_of(row.asDict() | {"subscription": ""})  # Pulsar's posts are to a topic, not to a subscription
+    here = [moment["what"] for moment in found["moments"] if moment["queue"] in (topic, place_of(row))]
     assert here[0].startswith("posted")
     limited = [what for what in here if f"[limit {row['max_deliveries']}, to {row['dead_letter_queue']}]" in what]
     assert limited and all(what.startswith("delivery ") for what in limited)

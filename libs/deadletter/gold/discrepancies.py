@@ -16,7 +16,6 @@ from deadletter.gold.status import claim_span, of_claims, with_resets
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
 from deadletter.rules.pulsar import own
-from deadletter.rules.rabbitmq_deaths import since_arrival
 from deadletter.rules.zaqar_store import Habits
 from deadletter.tables import MESSAGE_KEY, QUEUE_KEY
 
@@ -68,7 +67,7 @@ def _kinds(habits: Habits) -> list[Column]:
         _never_claimable(),
         _should_have_been_moved(habits),
         _claimed_after_death(),
-        _lost_counter(),
+        rabbitmq_discrepancies.shows_too_few(),
         _fell_to_nothing(),
         _moved_early(),
         _delivered_over_limit(),
@@ -124,29 +123,6 @@ def _claimed_after_death() -> Column:
     later = F.get(F.filter("deliveries", lambda d: d["time"] > F.col("dead_lettered_at")), 0)
     test = (F.col("evidence") == "derived") & later.isNotNull()
     return difference("claimed_after_death", test, later["time"], F.lit("granted"), F.lit("dead_lettered"))
-
-
-def _lost_counter() -> Column:
-    """RabbitMQ's count at a delivery is below the deliveries before it since the message came to its queue: the counter
-    was in memory.
-
-    A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there. Of a queue
-    whose declaration was not seen nobody knows which it is.
-    """
-    counted = F.transform(
-        F.when(F.col("system") == "rabbitmq", since_arrival(F.col("deliveries"), F.col("deaths"))),
-        lambda d, i: F.struct(d["time"].alias("time"), d["broker_count"].alias("broker"), i.alias("earlier")),
-    )
-    lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), 0)
-    stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
-    in_memory = policy_at(F.col("policies"), lost["time"])["queue_type"] != "quorum"
-    return difference(
-        "lost_counter",
-        lost.isNotNull() & stayed & F.coalesce(in_memory, F.lit(False)),
-        lost["time"],
-        lost["broker"],
-        lost["earlier"],
-    )
 
 
 def _fell_to_nothing() -> Column:

@@ -30,12 +30,12 @@ def create_statement(identifier: str, table: Table, is_shared: bool = False) -> 
 
 def _properties(table: Table, is_shared: bool) -> dict[str, str]:
     # least and greatest values of every field of a fact cost more than they spare
-    found_by = {"delta.dataSkippingStatsColumns": ",".join(table.found_by)} if table.found_by else {}
+    stats_columns = {"delta.dataSkippingStatsColumns": ",".join(table.stats_columns)} if table.stats_columns else {}
     if not table.append_only:
-        return {"delta.enableDeletionVectors": str(table.marks_changes or is_shared).lower()} | found_by
+        return {"delta.enableDeletionVectors": str(table.deletion_vectors or is_shared).lower()} | stats_columns
     # what is only appended to can be read forward from the last version that was processed
     read_forward = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}
-    return read_forward | {"delta.deletedFileRetentionDuration": f"interval {LONGEST_WAIT} days"} | found_by
+    return read_forward | {"delta.deletedFileRetentionDuration": f"interval {LONGEST_WAIT} days"} | stats_columns
 
 
 def merge_statement(identifier: str, table: Table, view: str, pruning: str) -> str:
