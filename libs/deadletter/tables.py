@@ -28,8 +28,8 @@ class Table:
     """One table of the lake.
 
     ``key``: columns that identify a row. ``append_only``: rows are never changed. ``stats_columns``: columns with
-    min/max statistics, by which queries skip files (default: the first 32). ``deletion_vectors``: a change marks the row
-    instead of rewriting a large file; off for small tables of a folder, since each query must check for vectors.
+    min/max statistics, by which queries skip files (default: the first 32). ``deletion_vectors``: a change marks the
+    row instead of rewriting a large file; off for small tables of a folder, since each query must check for vectors.
     """
 
     layer: str
