@@ -55,8 +55,8 @@ soak: setup ## What takes longer, more histories, more killed runs: make soak SE
 	$(OVER_CONNECT) -m "soak or not soak" $(ON_CONNECT)
 
 lint: setup ## Check the style and the types
-	$(BIN)/ruff check libs tests pipelines notebooks bench
-	$(BIN)/ruff format --check libs tests pipelines notebooks bench
+	$(BIN)/ruff check libs tests pipelines notebooks bench examples
+	$(BIN)/ruff format --check libs tests pipelines notebooks bench examples
 	$(BIN)/mypy
 
 grouping: setup ## Grouping accuracy on Loghub-style CSVs: make grouping DATA=DIR
