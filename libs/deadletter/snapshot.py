@@ -54,17 +54,20 @@ def habits_in(done: Mapping[str, Progress]) -> Habits:
     """The habits of Zaqar's store that was chosen for a lake, by its ``control.progress``; the Redis store's before the
     first choice. :class:`UsageError` where another version noted the choice in a way of its own.
 
-    A choice is kept by the store's name, whose habits may be known better later.
+    A choice is kept by the store's name, whose habits may be known better later. An earlier version kept only those
+    that gold was derived with.
 
     >>> habits_in({}).name, habits_in({STORE: Progress(digest("mongodb"), None)}).name
     ('redis', 'mongodb')
+    >>> habits_in({HABITS: Progress(digest(STORES["mongodb"]), None)}).name
+    'mongodb'
     >>> habits_in({STORE: Progress(7, None)})
     Traceback (most recent call last):
     deadletter.errors.UsageError: another version of deadletter noted this lake's Zaqar store: name it once more ...
     """
     chosen = done.get(STORE)
     if chosen is None:
-        return REDIS
+        return _derived_with(done) or REDIS
     for habits in STORES.values():
         if chosen.source_version == digest(habits.name):
             return habits
@@ -77,8 +80,13 @@ def habits_in(done: Mapping[str, Progress]) -> Habits:
 def habits_of_gold(done: Mapping[str, Progress]) -> Habits:
     """The habits of Zaqar's store that gold was derived with, by which what is worked out beside it agrees with it: a
     run that chose others may not have come that far."""
+    return _derived_with(done) or habits_in(done)
+
+
+def _derived_with(done: Mapping[str, Progress]) -> Habits | None:
+    """The known habits that gold was derived with; ``None`` where it never was, or with others."""
     derived = done[HABITS].source_version if HABITS in done else None
-    return next((habits for habits in STORES.values() if digest(habits) == derived), None) or habits_in(done)
+    return next((habits for habits in STORES.values() if digest(habits) == derived), None)
 
 
 def chosen_habits(lake: Lake, done: Mapping[str, Progress], given: Habits | None) -> Habits:

@@ -220,7 +220,7 @@ def test_alerts_wait_and_tell_as_the_jobs_do():
     for alert in made("alerts").values():
         assert alert["evaluation"]["notification"]["subscriptions"] == [{"user_email": "${var.notify}"}]
         assert alert["schedule"]["pause_status"] == "${var.schedule_status}"
-        assert alert["evaluation"]["source"]["name"] in re.search(r" AS (\w+)\nFROM", alert["query_text"])[1]
+        assert alert["evaluation"]["source"]["name"] == re.search(r" AS (\w+)\nFROM", alert["query_text"])[1]
     assert BUNDLE["targets"]["dev"]["variables"]["schedule_status"] == "PAUSED"
 
 

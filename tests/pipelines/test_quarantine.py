@@ -25,6 +25,7 @@ from deadletter.steps.quality import gated
 from deadletter.steps.release import _raw_events, complete, release
 from deadletter.triage import quarantined
 from tests import command
+from tests.pipelines.alerts import query_of
 from tests.pipelines.comparing import COMPARED, assert_same_tables
 from tests.pipelines.conftest import PULSAR, few_lines, quiet, write
 
@@ -287,7 +288,10 @@ def test_killed_and_started_again(lake, monkeypatch, tmp_path):
 
 def test_discard_and_a_resend(lake, tmp_path):
     """A discarded event leaves the list, also when it is sent again; its raw line stays."""
+    asked = query_of("events_refused")
+    assert lake.query(asked).first()["events"] == sum(WAITING.values())
     call("discard", "--where", "system = 'plusar'", "--lake", lake.root, "--by", "bo", "--why", "test data")
+    assert lake.query(asked).first()["events"] == 3, "those that somebody discarded wait no more"
     assert listed(lake) == {("zaqar", "long_ttl"): 2, ("zaqar", "not_json"): 1}
     assert listed(lake, "--all") == WAITING
     assert decisions(lake) == {("discarded", "bo", "test data"): 200}

@@ -130,14 +130,13 @@ def not_delayed():
     return in_vhost("not-delayed", *delayed), in_vhost("not-delayed", late)
 
 
-def _by_steps(*, known):
-    """A vhost where a message was delayed in two steps, to a queue of which nothing else is ``known``, or a post."""
+def _by_steps(*, known, last=None):
+    """A vhost where a message was delayed in two steps, to a queue of which nothing else is ``known``, or a post;
+    ``last`` are the events that say of the second queue where it sends messages on."""
     by_exchange = '{<<"x-dead-letter-exchange">>,longstr,<<"dlx">>}'
     told = [at(0, queue_created(by_exchange, name=name)) for name in ("orders", "l5")]
-    told += [
-        at(0, queue_created(*to("orders", ttl=5000), name="l3")),
-        at(1, firehose("publish.", routed_queues=["l5"])),
-    ]
+    told += [at(0, queue_created(*to("orders", ttl=5000), name="l3"))] if last is None else last
+    told += [at(1, firehose("publish.", routed_queues=["l5"]))]
     told += [at(2, firehose("publish.", {"message_id": "another"}, routed_queues=["orders"]))] if known else []
     deaths = [x_death("l3", "expired", 11), x_death("l5", "expired", 6)]
     return [*told, at(12, firehose("deliver.orders", headers={"x-death": deaths}))]
@@ -155,6 +154,20 @@ def not_delayed_by_steps():
     return in_vhost("not-by-steps", *_by_steps(known=True)), in_vhost("not-by-steps", late)
 
 
+def not_delayed_by_steps_of_a_policy():
+    """The same where a policy sends on what waited in the second queue."""
+    sends = policy_set(pattern="^l3$", definition={"dead-letter-exchange": "", "dead-letter-routing-key": "orders"})
+    told = _by_steps(known=True, last=[at(0, sends), at(0, queue_created(name="l3"))])
+    late = at(20, firehose("deliver.l3", {"message_id": "another"}))
+    return in_vhost("not-by-policy", *told), in_vhost("not-by-policy", late)
+
+
+def not_delayed_by_steps_that_nobody_declared():
+    """The same where nothing was told of the second queue."""
+    late = at(20, firehose("deliver.l3", {"message_id": "another"}))
+    return in_vhost("not-declared", *_by_steps(known=True, last=[])), in_vhost("not-declared", late)
+
+
 def x_death(queue, reason, second):
     return {"queue": queue, "reason": reason, "count": 1, "time": int(TOLD_FROM.timestamp()) + second}
 
@@ -164,7 +177,14 @@ def in_vhost(name, *events):
     return [json.dumps(event) for event in apart({name: events})]
 
 
-IN_TWO_PARTS = (parked, not_delayed, delayed_by_steps, not_delayed_by_steps)
+IN_TWO_PARTS = (
+    parked,
+    not_delayed,
+    delayed_by_steps,
+    not_delayed_by_steps,
+    not_delayed_by_steps_of_a_policy,
+    not_delayed_by_steps_that_nobody_declared,
+)
 """What went on in a vhost of its own: what comes first, and what comes later."""
 
 

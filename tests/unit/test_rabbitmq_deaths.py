@@ -326,9 +326,14 @@ REFUSED = story(
 )
 
 
+OVERFLOWN = [entry("orders", 8, "maxlen")]
+DROPPED = story(*ALL_DELAYED, at(9, firehose("deliver.dlq", {"message_id": "other"}, headers={"x-death": OVERFLOWN})))
+
+
 def test_a_queue_to_which_all_is_delayed_is_known_by_what_it_refuses(died):
-    """Until then it may as well be a dead letter queue with one of its own."""
+    """Until then it may as well be a dead letter queue with one of its own, also if that runs over."""
     assert [row["queue"] for row in died(SEEMS_DEAD)] == ["delay"]
+    assert sorted(row["queue"] for row in died(DROPPED)) == ["delay", "orders"]
     assert [(row["queue"], row["message_id"]) for row in died(REFUSED)] == [("orders", "other")]
 
 

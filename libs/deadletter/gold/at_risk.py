@@ -13,7 +13,8 @@ from deadletter.gold.decisions import ALONG
 from deadletter.gold.facts import SilverFacts, counted_deliveries, last_error, last_told
 from deadletter.gold.patterns import compare_payloads
 from deadletter.gold.payload import placed
-from deadletter.gold.rabbitmq import waits_for_its_next_try, work_queues
+from deadletter.gold.rabbitmq import refusing_queues, waits_for_its_next_try, work_queues
+from deadletter.gold.removal import by_dead_letter_queue
 from deadletter.gold.status import message_status, with_resets
 from deadletter.patterns.deviation import tells_a_fault
 from deadletter.patterns.linking import with_signature
@@ -135,7 +136,8 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
     """``system, tenant, queue`` of every queue that a policy names for dead letters at ``as_of``, or where some are.
 
     Of two queues that send to each other neither is one: there a message waits for its next try, and comes back. Nor is
-    a queue that names itself alone, or a RabbitMQ work queue, to which a delay queue sends.
+    a queue that names itself alone, or a RabbitMQ work queue, to which a delay queue sends: one to which messages are
+    posted, too, or where consumers refuse what comes and no dead letter lies.
     """
     target = policy_at(F.col("policies"), F.lit(facts.as_of))["dead_letter_queue"]
     named = facts.policies.select(*QUEUE, target.alias("dead_letter_queue"))
@@ -158,7 +160,9 @@ def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:
         F.col("queue").alias("_from"),
     )
     waiting_rooms = there.join(back, there.columns, "left_semi").select(*QUEUE)
-    others = waiting_rooms.unionByName(work_queues(facts)).distinct()
+    lying = by_dead_letter_queue(dead).select(*QUEUE)
+    working = work_queues(facts).unionByName(refusing_queues(facts).join(lying, list(QUEUE), "left_anti"))
+    others = waiting_rooms.unionByName(working).distinct()
     return there.select(*QUEUE).distinct().join(others, list(QUEUE), "left_anti")
 
 

@@ -151,7 +151,7 @@ def _not_passing(found: DataFrame, facts: SilverFacts) -> DataFrame:
     state = facts.state.where("system = 'rabbitmq'")
     delivering = state.groupBy("tenant", "queue").agg(F.bool_or(F.size("deliveries") > 0).alias("delivers"))
     there = F.col("queue").alias("dead_letter_queue")
-    work = work_queues(facts).unionByName(_refusing(facts)).distinct()
+    work = work_queues(facts).unionByName(refusing_queues(facts)).distinct()
     work = work.select("tenant", there, F.lit(True).alias("works"))
     posted = state.select("tenant", there, "message_id", F.col("posted.time").alias("posted_there"))
     marked = (
@@ -194,10 +194,11 @@ def work_queues(facts: SilverFacts) -> DataFrame:
     return posted.join(_leading_on(facts.policies), list(QUEUE), "left_semi")
 
 
-def _refusing(facts: SilverFacts) -> DataFrame:
-    """``system, tenant, queue`` of the queues that send dead letters on and in which messages died otherwise than by a
-    TTL: somebody consumes them, also where all that comes to them was delayed."""
-    refused = F.exists("deaths", lambda death: death["reason"] != "expired")
+def refusing_queues(facts: SilverFacts) -> DataFrame:
+    """``system, tenant, queue`` of the queues that send dead letters on and in which consumers let messages die:
+    somebody works there, also where all that comes to them was delayed. Or reads a dead letter queue that has one of
+    its own."""
+    refused = F.exists("deaths", lambda death: death["reason"].isin("rejected", "delivery_limit"))
     dying = facts.state.where("system = 'rabbitmq'").where(refused).select(*QUEUE).distinct()
     return dying.join(_leading_on(facts.policies), list(QUEUE), "left_semi")
 

@@ -74,7 +74,7 @@ def _replayed(
     messages = with_claims(candidates, lives, facts)
     # few attempts ask for more than they get: Spark sends these to the messages once it knows
     counting = stage(counting_attempts(facts, queues, candidates, habits))
-    chained = not queues.where("second").isEmpty()
+    chained = not candidates.where("second").isEmpty()
     attempts = with_first_granted(counting, facts, _placed_by_post(state) if chained else state)
     if facts.has_zaqar_purges:
         attempts = attempts.unionByName(purges(queues))

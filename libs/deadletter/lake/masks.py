@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from deadletter.errors import UsageError
+from deadletter.files import put_in_place
 from deadletter.lake import Lake
 from deadletter.patterns.masking import load_masks
 from deadletter.patterns.masks import MASKS, Mask
@@ -44,5 +44,4 @@ def adopt_masks(lake: Lake, path: str) -> None:
         Path(lake.folder).mkdir(parents=True, exist_ok=True)
         new = Path(lake.folder, f"{FILE}.new")
         new.write_text(text + "\n", encoding="utf-8")
-        # at once: a full disk must not cost the rows that were there. A volume that cannot rename gets a copy
-        shutil.move(new, Path(lake.folder, FILE), shutil.copyfile)
+        put_in_place(new, Path(lake.folder, FILE))  # a full disk must not cost the rows that were there

@@ -456,7 +456,9 @@ def _moved_to(attempt: dict, candidate: Candidate, row: dict | None) -> Candidat
     events = candidate.events[candidate.next_event :] + later
     none: dict[str, Any] = {"counted": [], "granted": [], "settled": None, "last": 0}
     fate = {name: row[name] for name in none} if row else none
-    if row:  # what was before it came back to this queue is in what it brings, or deleted nothing
+    left = {candidate.row["queue"], *(death["queue"] for death in candidate.earlier)}
+    # what was before it came back to a queue is in what it brings, or deleted nothing
+    if row and attempt["dead_letter_queue"] in left:
         later_claims = [time for time in row["counted"] if time > attempt["time"]]
         settled = row["settled"] if (row["settled"] or 0) >= attempt["time"] else None
         fate |= {"counted": later_claims, "settled": settled}

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,6 +21,8 @@ from urllib.parse import unquote
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+from deadletter.files import put_in_place
 
 SCHEME = "^[A-Za-z0-9+.-]+:(//[^/]*)?"
 """What comes before the path in a file's URI."""
@@ -196,4 +197,4 @@ def _kept(checkpoint: Path) -> dict[str, list]:
 def _keep(checkpoint: Path, kept: dict[str, list]) -> None:
     half = checkpoint / f".{COMPARED}"
     half.write_text(json.dumps(kept))
-    shutil.move(half, checkpoint / COMPARED, shutil.copyfile)  # whole or not at all; some volumes cannot rename
+    put_in_place(half, checkpoint / COMPARED)

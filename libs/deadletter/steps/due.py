@@ -123,8 +123,8 @@ def due(lake: Lake, done: Mapping[str, Progress], sources: Mapping[str, int], se
         asked += [partial(_acknowledged, lake, read, as_of), partial(_delayed, lake, read, links)]
     if late := [queue for queue in seen.late if queue[0] == "rabbitmq" and queue[2] != EVERY]:
         asked += [partial(_not_delayed, lake, late, as_of)]
-    if waiting := _may_delay(seen.changed, links):
-        asked += [partial(_delivering, lake, waiting, as_of)]
+    if changed := frozenset(queue for queue in seen.changed if queue[0] == "rabbitmq" and queue[2] != EVERY):
+        asked += [partial(_delivering, lake, changed, as_of)]
     turned += chain.from_iterable(together(asked))
     return affected(seen.changed, links, turned)
 
@@ -165,24 +165,21 @@ def _not_delayed(lake: Lake, late: Sequence[Queue], as_of: datetime) -> list[Que
     return _with_sources(_queues(expired.where(Scope(frozenset(found)).receives)), expired)
 
 
-def _may_delay(changed: Sequence[Queue], links: Sequence[Link]) -> frozenset[Queue]:
-    """The ``changed`` RabbitMQ queues that send dead letters on: messages may wait there until a TTL is over."""
-    return frozenset(queue for queue in {link.source for link in links}.intersection(changed) if queue[0] == "rabbitmq")
-
-
-def _delivering(lake: Lake, waiting: frozenset[Queue], as_of: datetime) -> list[Queue]:
-    """The queues of what expired and went to one of those where it may have been ``waiting`` on, until something was
-    delivered from there for the first time: so it died, and did not before it, either."""
-    known = lake.read(tables.DELIVERY_SURVIVAL).where(of_queues(waiting))
-    if not (others := waiting - frozenset(_queues(known))):
+def _delivering(lake: Lake, changed: frozenset[Queue], as_of: datetime) -> list[Queue]:
+    """The queues of what expired and went to one of the ``changed`` where messages only waited, it seemed, until one
+    was delivered from there for the first time: what expired there died, and so did what had come to it by a delay."""
+    known = _queues(lake.read(tables.DELIVERY_SURVIVAL).where(of_queues(changed)))
+    if not (others := changed.difference(known)):
         return []
     state = lake.read(tables.MESSAGE_STATE)
-    delivered = state.where(of_queues(others)).where(F.exists("deliveries", lambda d: d["time"] <= F.lit(as_of)))
-    if not (found := _queues(delivered)):
+    delivered = F.exists("deliveries", lambda delivery: delivery["time"] <= F.lit(as_of))
+    expired = F.exists("deaths", lambda death: death["reason"] == "expired")
+    both = state.where(of_queues(others)).groupBy(*QUEUE).agg((F.bool_or(delivered) & F.bool_or(expired)).alias("both"))
+    if not (found := _queues(both.where("both"))):
         return []
     deaths = state.where(of_queues(map(all_of_tenant, found))).select(*QUEUE, F.inline("deaths"))
-    expired = deaths.where("reason = 'expired'")
-    return _with_sources(_queues(expired.where(Scope(frozenset(found)).receives)), expired)
+    expired_deaths = deaths.where("reason = 'expired'")
+    return _with_sources(_queues(expired_deaths.where(Scope(frozenset(found)).receives)), expired_deaths)
 
 
 def _with_sources(queues: Sequence[Queue], expired: DataFrame) -> list[Queue]:

@@ -209,13 +209,27 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
     if scope != EVERYTHING:
         beyond = by_dead_letter_queue(deaths).where(scope.outside).select(*QUEUE).distinct().collect()
         if beyond:
-            raise ReachesFurther("dead letters went where none went before", [tuple(queue) for queue in beyond])
+            further = _with_next_steps(lake, frozenset(tuple(queue) for queue in beyond))
+            raise ReachesFurther("dead letters went where none went before", further)
     patterns, queues, kept = together(
         [partial(_patterns, run, facts, deaths, tell), partial(_queues, run, facts, deaths), partial(_kept, run, facts)]
     )
     derived = patterns | queues | kept
     _judge(run, gate, facts, derived)
     _write(run, derived)
+
+
+def _with_next_steps(lake: Lake, queues: frozenset[Queue]) -> frozenset[Queue]:
+    """The ``queues``, and those to which messages expired from there, and so on: a delay in several steps is derived at
+    once, not anew for each of them."""
+    found, ahead = queues, queues
+    while ahead := frozenset(queue for queue in ahead if queue[0] == "rabbitmq"):
+        deaths = lake.read(tables.MESSAGE_STATE).where(of_queues(ahead)).select("system", "tenant", F.inline("deaths"))
+        there = deaths.where("reason = 'expired' AND dead_letter_queue IS NOT NULL")
+        to = there.select("system", "tenant", "dead_letter_queue").distinct().collect()
+        ahead = frozenset(tuple(queue) for queue in to) - found
+        found |= ahead
+    return found
 
 
 def _facts(run: Derivation) -> SilverFacts:
