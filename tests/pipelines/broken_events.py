@@ -78,8 +78,8 @@ def rabbit(key, properties, surface="firehose", **changes):
     return event | {"payload": ""} | changes
 
 
-def queue_created(*arguments, name="orders", vhost="broken"):
-    head = {"name": name, "vhost": vhost, "type": "rabbit_quorum_queue", "arguments": list(arguments)}
+def queue_created(*arguments, name="orders", vhost="broken", kind="rabbit_quorum_queue"):
+    head = {"name": name, "vhost": vhost, "type": kind, "arguments": list(arguments)}
     return rabbit("queue.created", {"headers": head}, "event_exchange")
 
 
@@ -352,6 +352,10 @@ RABBITMQ = {
     "headers are text": (text(rabbit("publish.", {"headers": "none"})), "quarantine bad_headers"),
     "policy for queues of no type": (text(policy_set(**{"apply-to": "quorum"})), "quarantine bad_apply_to"),
     "properties named as Java does": (text(consumer({"properties": {"messageId": "r5"}})), "quarantine bad_properties"),
+    "message headers as text": (
+        text(consumer({"properties": {"message_id": "r5", "headers": "{x-death=[{count=1}]}"}})),
+        "quarantine bad_properties",
+    ),
     "properties beside their headers": (text(consumer({}, message_id="r5")), "quarantine bad_properties"),
     "no virtual host": (text(firehose(vhost=None)), "quarantine no_tenant"),
     "empty virtual host": (text(firehose(vhost="")), "quarantine no_tenant"),
@@ -468,6 +472,20 @@ PULSAR = {
     "delay below 0": (text(pulsar("send", deliver_after_s=-5)), "quarantine bad_delay"),
     "delay of 10^30 s": (text(pulsar("send", deliver_after_s=10**30)), "quarantine bad_delay"),
     "delay that is not a number": (text(pulsar("send", deliver_after_s="NaN")), "quarantine bad_delay"),
+    "retry that names the retry topic": (
+        text(
+            pulsar(
+                "receive",
+                topic="persistent://public/default/orders-s-RETRY",
+                properties={
+                    "ORIGIN_MESSAGE_IDY_TIME": "3:0:-1",
+                    "REAL_TOPIC": "persistent://public/default/orders-s-RETRY",
+                    "RECONSUMETIMES": "2",
+                },
+            )
+        ),
+        "quarantine bad_origin",
+    ),
     "dead letter without its origin": (text(pulsar("dead_letter", properties={})), "quarantine bad_origin"),
     "dead letter whose origin is a path": (
         text(pulsar("dead_letter", properties=origin(REAL_TOPIC="../../etc/passwd"))),

@@ -288,6 +288,11 @@ def test_only_what_is_given_back_message_by_message_dies(parsed):
     told = parsed("pulsar", [pulsar("subscribe", subscription_type=it, dead_letter_policy=policy) for it in types])
     limits = {row["event_id"]: (row["max_deliveries"], row["dead_letter_queue"]) for row in told.policies.collect()}
     assert [limits[str(n)] for n in range(len(types))] == [(1, DEAD_TOPIC)] * 4 + [(None, None)] * 2
+    retries = policy | {"retryLetterTopic": f"{TOPIC}-s-RETRY"}
+    (row,) = parsed(
+        "pulsar", [pulsar("subscribe", subscription_type="Failover", dead_letter_policy=retries)]
+    ).policies.collect()
+    assert (row["max_deliveries"], row["dead_letter_queue"]) == (1, DEAD_TOPIC), "a retry topic asks for no type"
 
 
 MOVED_EARLY = story(

@@ -250,9 +250,12 @@ IN_MEMORY = rabbit(
     {"headers": {"name": "orders", "vhost": TENANT, "type": "rabbit_classic_queue", "arguments": []}},
     "event_exchange",
 )
+FLAG = rabbit(
+    "feature.flag.enabled", {"headers": {"name": "classic_delivery_limits", "vhost": TENANT}}, "event_exchange"
+)
 COUNT_LOST, COUNT_ANEW = (
     story(
-        *(at(0, IN_MEMORY), delivered(1, before=False, **{"x-delivery-count": 0})),
+        *(at(0, FLAG), at(0, IN_MEMORY), delivered(1, before=False, **{"x-delivery-count": 0})),
         *(delivered(2, before=before, **{"x-delivery-count": 0}), delivered(3, before=True, **{"x-delivery-count": 1})),
     )
     for before in (True, False)
@@ -263,6 +266,48 @@ def test_a_count_that_begins_with_a_message_was_not_lost(facts, dead):
     told = by_story(discrepancies(facts, dead, REDIS).collect())
     assert [row["kind"] for row in told[COUNT_LOST]] == ["lost_counter"]
     assert COUNT_ANEW not in told
+
+
+BROUGHT_TO_CLASSIC = story(
+    *(at(0, IN_MEMORY), delivered(1, before=False, **{"x-delivery-count": 2})),
+    *(delivered(second, before=True, **{"x-delivery-count": 2}) for second in (2, 3, 4)),
+)
+BROUGHT_TO_QUORUM = story(
+    at(0, queue_created(limited(3))),
+    *(delivered(second, before=second > 1, **{"x-delivery-count": count}) for second, count in ((1, 21), (2, 1))),
+)
+
+
+def test_a_count_that_a_message_brings_is_not_its_queues(facts, dead, at_risk):
+    """It was moved with its headers: a classic queue leaves them, a quorum queue until it delivers it again."""
+    told = by_story(discrepancies(facts, dead, REDIS).collect())
+    assert BROUGHT_TO_CLASSIC not in told and BROUGHT_TO_QUORUM not in told
+    (row,) = at_risk(BROUGHT_TO_QUORUM)
+    assert (row["claim_count"], row["deliveries_left"]) == (2, 2)
+
+
+OVER_ITS_LIMIT = entry("orders", 1, "delivery_limit")
+DEAD_IN_QUORUM = story(
+    *(at(0, queue_created(*to("dlq", limit=3))), at(0, queue_created(limited(3), name="dlq")), read(0.5, "orders")),
+    at(5, firehose("deliver.dlq", headers={"x-delivery-count": 4, "x-death": [OVER_ITS_LIMIT]}, redelivered=True)),
+)
+WORK_LOOP = story(
+    *(at(0, queue_created(limited(3))), read(0, "orders")),
+    *(read(n, "orders", entry("orders", 1, count=n), **{"x-delivery-count": n}) for n in range(1, 6)),
+)
+
+
+def test_a_count_that_comes_with_a_dead_letter_was_held_against_no_limit_there(facts, dead):
+    """Nor one that is brought back: a quorum queue looks at it when a message returns."""
+    told = by_story(discrepancies(facts, dead, REDIS).collect())
+    assert "delivered_over_limit" not in {row["kind"] for name in (DEAD_IN_QUORUM, WORK_LOOP) for row in told[name]}
+
+
+IN_A_STREAM = story(at(0, queue_created(kind="rabbit_stream_queue")), read(1, "orders"), rejected(2))
+
+
+def test_what_is_rejected_in_a_stream_stays_there(died):
+    assert not died(IN_A_STREAM)
 
 
 UNDECLARED = story(read(1, "orders"), read(2, "orders", **{"x-delivery-count": 0}))

@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (17, "96dfcba350623ba3")),
-        (JUDGES, deadletter.RULES_VERSION, ("25", "d63ed2911d33fe98")),
+        (PARSES, parsing.PARSER_VERSION, (17, "7dfef7b93e4c333b")),
+        (JUDGES, deadletter.RULES_VERSION, ("25", "8a3eaa1fa2942af0")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

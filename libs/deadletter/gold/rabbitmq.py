@@ -261,18 +261,20 @@ def _may_die(lowest: Column) -> Column:
 
 def _told() -> Column:
     """The death that is ``told``. What a consumer rejected goes where the queue's policy sends it, which nobody saw
-    yet. What was read in several queues, as a tap beside the dead letter queue has each letter, lies in the one of
-    these that the policy names."""
+    yet; a stream keeps it. What was read in several queues, as a tap beside the dead letter queue has each letter, lies
+    in the one of these that the policy names."""
     rejected = _is_reject(F.col("told"))
     then = end_of_death(F.col("told.time"), F.when(~rejected, F.lit("observed")))
-    named = policy_at(F.col("policies"), then)["dead_letter_queue"]
+    policy = policy_at(F.col("policies"), then)
+    named = policy["dead_letter_queue"]
     seen = F.exists("deaths", lambda d: is_same(d, F.col("told")) & (d["dead_letter_queue"] == named))
     death = F.struct(
         *[F.col(f"told.{name}").alias(name) for name in ("time", "event_id", "reason", "told")],
         F.when(rejected | seen, named).otherwise(F.col("told.dead_letter_queue")).alias("dead_letter_queue"),
         F.when(rejected, "derived").otherwise("observed").alias("evidence"),
     )
-    return F.when(F.col("told").isNotNull(), death)
+    stays = rejected & F.coalesce(policy["queue_type"] == "stream", F.lit(False))
+    return F.when(F.col("told").isNotNull() & ~stays, death)
 
 
 def _implied() -> Column:

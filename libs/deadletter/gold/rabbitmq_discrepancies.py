@@ -62,8 +62,9 @@ def shows_too_few() -> Column:
     """RabbitMQ's count at a delivery is below the deliveries before it since the message came to its queue: the counter
     was in memory.
 
-    A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there. Of a queue
-    whose declaration was not seen nobody knows which it is.
+    A quorum queue's is in its log: since RabbitMQ 4.3 what is returned on purpose does not count there. A classic one
+    that does not count shows what was counted elsewhere. Of a queue whose declaration was not seen nobody knows which
+    it is.
     """
     counted = F.transform(
         F.when(F.col("system") == "rabbitmq", since_arrival(F.col("deliveries"), F.col("deaths"))),
@@ -71,7 +72,8 @@ def shows_too_few() -> Column:
     )
     lost = F.get(F.filter(counted, lambda c: c["broker"] < c["earlier"]), 0)
     stayed = F.size("deaths") == 0  # a message that came back from a death counts anew
-    in_memory = policy_at(F.col("policies"), lost["time"])["queue_type"] != "quorum"
+    then = policy_at(F.col("policies"), lost["time"])
+    in_memory = (then["queue_type"] != "quorum") & then["counts"]
     return difference(
         "lost_counter",
         lost.isNotNull() & stayed & F.coalesce(in_memory, F.lit(False)),

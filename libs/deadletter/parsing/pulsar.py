@@ -63,8 +63,11 @@ RULES = ENVELOPE_RULES | {
     "bad_message_id: a message id is ledger:entry:partition[:batch]": (
         f"kind IN {sql_list(ON_MESSAGES)} AND message_id IS NULL AND NOT (kind = 'send' AND silent)"
     ),
-    "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC": (
+    "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC, and a retry not the retry topic,"
+    " as old Java clients do": (
         "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
+        " OR kind IN ('receive', 'acknowledge', 'negative_acknowledge', 'dead_letter')"
+        " AND property_map['RECONSUMETIMES'] IS NOT NULL AND endswith(origin_topic, '-RETRY')"
     ),
     "bad_redelivery_count: redelivery_count, or a retry's RECONSUMETIMES, is not a whole number from 0": (
         f"kind = 'receive' AND NOT coalesce({whole('redelivery_count')} >= 0, false)"
@@ -217,8 +220,11 @@ def _facts() -> str:
 
 def facts(parsed: DataFrame) -> Facts:
     """The facts of parsed operations."""
-    # these subscriptions give nothing back message by message, so their consumers dead-letter none
-    dead_letters = "coalesce(lower(subscription_type) NOT IN ('exclusive', 'failover'), true)"
+    # these subscriptions give nothing back message by message: their consumers dead-letter by a retry topic only
+    dead_letters = (
+        "(coalesce(lower(subscription_type) NOT IN ('exclusive', 'failover'), true)"
+        " OR coalesce(trim(policy['retryLetterTopic']), '') != '')"
+    )
     # the Python client's policy says an empty name where it means the default one
     named = whole_topic(full_name("nullif(trim(policy['deadLetterTopic']), '')"))
     policies = rows_of(

@@ -64,7 +64,9 @@ WITH_PATTERN = ("policy", "operator_policy")
 """The kinds of events whose pattern Spark has to be able to read."""
 POLICY_KINDS = ("policy", "operator_policy", "policy_cleared", "operator_policy_cleared")
 
-BROKER_HEADERS = "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|CC|BCC"
+BROKER_HEADERS = (
+    "x-death|x-delivery-count|x-first-death-.*|x-last-death-.*|x-acquired-count|x-stream-offset|x-opt-.*|CC|BCC"
+)
 """Headers that the broker adds or takes away: no part of the message that stays the same on its way."""
 
 
@@ -176,11 +178,14 @@ RULES = ENVELOPE_RULES | {
     "bad_pattern: the policy's pattern is missing": (
         f"kind IN {sql_list(WITH_PATTERN)} AND head IS NOT NULL AND head.pattern IS NULL"
     ),
-    "bad_properties: the message's properties are missing, or are not named as AMQP does, such as message_id": (
+    "bad_properties: the message's properties are missing, are not named as AMQP does, such as message_id, or its"
+    " headers are no object": (
         f"kind IN {sql_list(WITH_PROPERTIES)} AND head IS NOT NULL AND (message IS NULL"
         " OR coalesce(message['message_id'], '') = ''"
         " AND size(map_filter(message, (name, value) -> value IS NOT NULL"
-        f" AND name NOT IN {sql_list(PROPERTIES)})) > 0)"
+        f" AND name NOT IN {sql_list(PROPERTIES)})) > 0"
+        " OR coalesce(message['headers'], '[]') != '[]'"
+        " AND from_json(message['headers'], 'map<string,string>') IS NULL)"
     ),
     "no_routed_queues: a publish does not say which queues it went to, each by its name": (
         "kind = 'publish' AND head IS NOT NULL AND (head.routed_queues IS NULL"
@@ -304,9 +309,11 @@ def _facts() -> str:
         delivery=(
             "named_struct('time', time, 'event_id', event_id, 'claim_id', NULL, 'consumer', "
             "concat(head.connection, ' (', head.channel, ')'), "
+            # what a queue delivers for the first time shows what was counted elsewhere, if it was sent on with it;
             # since 4.3 a message that was only returned on purpose shows how often it was acquired, and no count
-            "'broker_count', coalesce(try_cast(message_headers['x-delivery-count'] AS bigint), "
-            "CASE WHEN message_headers['x-acquired-count'] IS NOT NULL THEN 0L END), "
+            "'broker_count', CASE WHEN message_headers['x-delivery-count'] IS NOT NULL AND NOT coalesce(try_cast("
+            "head.redelivered AS boolean), true) THEN 0L ELSE coalesce(try_cast(message_headers['x-delivery-count'] "
+            "AS bigint), CASE WHEN message_headers['x-acquired-count'] IS NOT NULL THEN 0L END) END, "
             "'redelivered', try_cast(head.redelivered AS boolean))"
         ),
     )
