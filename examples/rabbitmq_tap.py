@@ -6,8 +6,10 @@
     python rabbitmq_tap.py amqp://guest:guest@localhost:5672/%2F --folder landing/rabbitmq
 
 One process for each vhost; the event exchange is in the default vhost unless configured. The queues that this makes are
-durable: what comes while the tap is down waits there, and takes room. The firehose tells neither what became of a
-delivery nor why: where a consumer knows, have it write :func:`outcome_of` to a spool of its own.
+durable: what comes while the tap is down waits there, and takes room. It ends with code 1 when it gets nothing any
+more: have it started again. A message that was written, but not acknowledged by then, is written once more, and a
+delivery counts twice. The firehose tells neither what became of a delivery nor why: where a consumer knows, have it
+write :func:`outcome_of` to a spool of its own.
 """
 
 from __future__ import annotations
@@ -84,8 +86,8 @@ def text(body: bytes) -> str:
         return base64.b64encode(body).decode()
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Consume until somebody presses Ctrl-C, or the connection breaks."""
+def main(arguments: list[str] | None = None) -> int:
+    """Consume until somebody presses Ctrl-C (code 0), or nothing comes any more (1)."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("url", help="amqp://USER:PASSWORD@HOST:PORT/VHOST")
     parser.add_argument("--folder", required=True, help="landing/rabbitmq")
@@ -97,6 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
         spool.write(event_of(method, properties, body))
         channel.basic_ack(method.delivery_tag)  # only now: what was not written comes again
 
+    channels = []
     with pika.BlockingConnection(pika.URLParameters(given.url)) as connection:
         for exchange in SURFACES:
             channel = connection.channel()  # one each: to ask for an exchange that is not there closes it
@@ -110,14 +113,17 @@ def main(arguments: list[str] | None = None) -> None:
             channel.queue_bind(queue, exchange, "#")
             channel.basic_qos(prefetch_count=1000)
             channel.basic_consume(queue, keep)
-        try:
-            while True:
+            channels.append(channel)
+        try:  # a queue that is deleted, or whose node is lost, only ends its consumer
+            while channels and all(channel.is_open and channel.consumer_tags for channel in channels):
                 connection.process_data_events(time_limit=1)
         except KeyboardInterrupt:
-            pass
+            return 0
         finally:
             spool.close()
+    print("nothing to consume, or no longer", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

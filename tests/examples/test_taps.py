@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import re
+import subprocess
 import sys
+import time
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlencode
@@ -75,15 +77,12 @@ def answering(event):
 
 
 def test_zaqars_exchanges_are_written_as_they_were_captured(tmp_path):
-    from zaqar_tap import filter_factory
+    from spool import Spool
+    from zaqar_tap import Tap
 
-    events = list(captured("zaqar"))
-    tapped = filter_factory({}, str(tmp_path), "3600")
-    spool = None
+    events, spool = list(captured("zaqar")), Spool(tmp_path, 3600)
     for event in events:
-        tap = tapped(answering(event))
-        spool = tap._spool
-        told = ask(tap, event)
+        told = ask(Tap(answering(event), spool), event)
         assert (json.loads(told) if told else None) == event["response_body"]
     assert not written(tmp_path)
     spool.close()
@@ -110,6 +109,49 @@ def test_what_says_nothing_of_a_queue_is_left_out(tmp_path, change):
     ask(Tap(answering(event), spool), event, escaped=True)
     spool.close()
     assert not written(tmp_path)
+
+
+BROKEN = {
+    "no JSON": {"wsgi.input": io.BytesIO(b"{half"), "CONTENT_LENGTH": "5"},
+    "no UTF-8": {"wsgi.input": io.BytesIO(b"\xff"), "CONTENT_LENGTH": "1"},
+    "half a character": {"wsgi.input": io.BytesIO(b'"\\ud800"'), "CONTENT_LENGTH": "8"},
+    "no length": {"CONTENT_LENGTH": "many"},
+    "a path that is no UTF-8": {"PATH_INFO": "/v2/queues/\xff"},
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_the_client_gets_its_answer_whatever_it_asked(tmp_path, what):
+    from spool import Spool
+    from zaqar_tap import Tap
+
+    def refusing(environ, start_response):
+        start_response("400 Bad Request", [])
+        yield b"<no JSON>"
+
+    spool, said = Spool(tmp_path), []
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v2/queues/q/messages"} | BROKEN[what]
+    assert list(Tap(refusing, spool)(environ, lambda status, headers: said.append(status))) == [b"<no JSON>"]
+    assert said == ["400 Bad Request"]
+    spool.close()
+    assert all((event["status"], event["response_body"]) == (400, None) for event in written(tmp_path))
+
+
+def test_the_client_gets_its_answer_where_nothing_can_be_written(tmp_path):
+    from spool import Spool
+    from zaqar_tap import Tap
+
+    event, spool = next(captured("zaqar")), Spool(tmp_path)
+    tmp_path.rmdir()
+    ask(Tap(answering(event), spool), event)
+    assert not tmp_path.exists()
+
+
+def test_a_list_of_ids_can_be_of_several_parts():
+    from zaqar_tap import exchange
+
+    environ = {"REQUEST_METHOD": "DELETE", "PATH_INFO": "/v2/queues/q/messages", "QUERY_STRING": "ids=a&ids=b%2Fc"}
+    assert exchange(environ, b"", 204, b"")["query"] == {"ids": "a,b/c"}
 
 
 def over_the_wire(event):
@@ -167,5 +209,30 @@ def test_a_spool_shows_whole_files_and_what_a_killed_tap_left(tmp_path):
     spool.write({"n": 2})
     spool.close()
     other.close()
-    assert [event["n"] for event in written(tmp_path)] == [1, 2, 0]
+    assert sorted(event["n"] for event in written(tmp_path)) == [0, 1, 2]
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_spool_shows_by_itself_what_is_old(tmp_path):
+    from spool import Spool
+
+    spool = Spool(tmp_path, 0.05)
+    spool.write({"n": 1})
+    for _ in range(200):
+        if written(tmp_path):
+            break
+        time.sleep(0.05)
+    assert written(tmp_path) == [{"n": 1}]
+    spool.close()
+
+
+def test_a_process_that_forks_writes_a_file_of_its_own(tmp_path):
+    """As servers do, which load the application first."""
+    program = (
+        "import os, sys; from spool import Spool; spool = Spool(sys.argv[1]); spool.write({'n': 0})\n"
+        "child = os.fork(); spool.write({'n': 1 if child else 2})\n"
+        "if child: os.waitpid(child, 0)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=EXAMPLES, check=True)
+    assert sorted(event["n"] for event in written(tmp_path)) == [0, 1, 2]
+    assert len(list(tmp_path.iterdir())) == 2

@@ -279,7 +279,7 @@ TOLD = {
     ],
     "different": [
         *(classic_queue("classic"), policy_set(pattern="^(o|classic)"), queue_created()),
-        firehose("deliver.orders", headers={"x-delivery-count": 3}),
+        *(firehose("deliver.orders", headers={"x-delivery-count": count}) for count in (2, 3)),
         # died by a limit that it reached before anybody looked
         queue_created('{<<"x-delivery-limit">>,signedint,3}', name="late"),
         firehose("deliver.late", headers={"x-delivery-count": 3}),

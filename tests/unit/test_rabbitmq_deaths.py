@@ -284,6 +284,8 @@ def test_a_count_that_a_message_brings_is_not_its_queues(facts, dead, at_risk):
     assert BROUGHT_TO_CLASSIC not in told and BROUGHT_TO_QUORUM not in told
     (row,) = at_risk(BROUGHT_TO_QUORUM)
     assert (row["claim_count"], row["deliveries_left"]) == (2, 2)
+    (row,) = at_risk(BROUGHT_TO_CLASSIC)
+    assert row["claim_count"] == 4
 
 
 OVER_ITS_LIMIT = entry("orders", 1, "delivery_limit")
@@ -295,12 +297,16 @@ WORK_LOOP = story(
     *(at(0, queue_created(limited(3))), read(0, "orders")),
     *(read(n, "orders", entry("orders", 1, count=n), **{"x-delivery-count": n}) for n in range(1, 6)),
 )
+BACK_BEFORE_ALL_EVENTS = story(
+    at(0, queue_created(limited(3))), read(5, "orders", entry("orders", 1, count=5), **{"x-delivery-count": 5})
+)
 
 
 def test_a_count_that_comes_with_a_dead_letter_was_held_against_no_limit_there(facts, dead):
     """Nor one that is brought back: a quorum queue looks at it when a message returns."""
     told = by_story(discrepancies(facts, dead, REDIS).collect())
-    assert "delivered_over_limit" not in {row["kind"] for name in (DEAD_IN_QUORUM, WORK_LOOP) for row in told[name]}
+    brought = (DEAD_IN_QUORUM, WORK_LOOP, BACK_BEFORE_ALL_EVENTS)
+    assert "delivered_over_limit" not in {row["kind"] for name in brought for row in told[name]}
 
 
 IN_A_STREAM = story(at(0, queue_created(kind="rabbit_stream_queue")), read(1, "orders"), rejected(2))

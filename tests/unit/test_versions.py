@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (17, "7dfef7b93e4c333b")),
-        (JUDGES, deadletter.RULES_VERSION, ("25", "8a3eaa1fa2942af0")),
+        (PARSES, parsing.PARSER_VERSION, (17, "f1191d29385b0d1c")),
+        (JUDGES, deadletter.RULES_VERSION, ("25", "78a4ad09cd9ac9de")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

@@ -129,7 +129,7 @@ def _claim_count(policy: Column, facts: SilverFacts) -> Column:
         claims = claims.when((F.col("system") == "rabbitmq") & counting_classic(policy), remembered)
     told = last_told(F.col("deliveries"), "broker_count")  # a broker that forgot some counts from there
     claims = claims.when(F.col("system") == "pulsar", F.try_add(told, F.lit(1)))
-    return F.coalesce(claims, counted_deliveries())
+    return F.coalesce(claims, counted_deliveries(F.col("policies")))
 
 
 def dead_letter_queues(facts: SilverFacts, dead: DataFrame) -> DataFrame:

@@ -12,7 +12,6 @@ from deadletter import tables
 from deadletter.gold import rabbitmq_discrepancies
 from deadletter.gold.difference import difference, of_queue
 from deadletter.gold.facts import SilverFacts
-from deadletter.gold.removal import by_dead_letter_queue
 from deadletter.gold.status import claim_span, of_claims, with_resets
 from deadletter.rules import zaqar as rules
 from deadletter.rules.policy import policy_at
@@ -36,8 +35,6 @@ def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits) -> DataFr
     state = (
         facts.state.join(queues, list(QUEUE_KEY), "left")
         .join(dead.select(*MESSAGE_KEY, *DEATH_COLUMNS), list(MESSAGE_KEY), "left")
-        .join(_lying_dead(dead), list(MESSAGE_KEY), "left")
-        .withColumn("lies_dead", F.coalesce("lies_dead", F.lit(False)))
         .where(_may_differ())
         .drop("lowest", "delays")
         .withColumn("deliveries", own("deliveries"))
@@ -54,11 +51,6 @@ def discrepancies(facts: SilverFacts, dead: DataFrame, habits: Habits) -> DataFr
         rabbitmq_discrepancies.delivery_limit_ignored(facts)
     )
     return rows.select(*tables.DISCREPANCIES.column_names)
-
-
-def _lying_dead(dead: DataFrame) -> DataFrame:
-    """The key of each dead letter in the queue where it lies, with ``lies_dead``."""
-    return by_dead_letter_queue(dead).select(*MESSAGE_KEY).distinct().withColumn("lies_dead", F.lit(True))
 
 
 def _may_differ() -> Column:
@@ -169,8 +161,8 @@ def _delivered_over_limit() -> Column:
     """A delivery that by the broker's own count comes after more deliveries than the limit then in force.
 
     A quorum queue looks at the limit when a message returns: what had returned before a limit was lowered is delivered
-    once more. And a message brings its count to the queue where it died, as it does when it is back from there: its
-    first delivery shows what no limit there was held against.
+    once more. And a message brings its count to its dead letter queue, as it does when it is back from there: a first
+    delivery shows what no limit of that queue was held against.
     """
 
     def deaths_shown(delivery: Column) -> Column:
@@ -185,7 +177,7 @@ def _delivered_over_limit() -> Column:
         at_once = ~now["queue_type"].eqNullSafe("quorum")
         returned = F.coalesce(count > before["max_deliveries"], F.lit(False))
         stayed = deaths_shown(delivery) <= deaths_shown(last)
-        returned_since = F.when(i == 0, ~F.col("lies_dead")).otherwise(returned & stayed)
+        returned_since = (i > 0) & returned & stayed
         return (count > now["max_deliveries"]) & (at_once | returned_since)
 
     delivery = F.get(F.filter("deliveries", over), 0)

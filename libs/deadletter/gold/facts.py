@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deadletter.patterns.linking import says_something
-from deadletter.rules.policy import histories, is_purge
+from deadletter.rules.policy import histories, is_purge, policy_at
 from deadletter.rules.pulsar import own
 from deadletter.rules.rabbitmq_counter import counting_classic
 from deadletter.rules.rabbitmq_deaths import end_of_death, of_one_kind, since_arrival, until_published_again
@@ -143,8 +143,9 @@ def _is_earlier(told: Column, death: Column) -> Column:
     return of_one_kind(told, death) & (told["count"] < death["count"]) & (told["told"] < death["told"])
 
 
-def counted_deliveries() -> Column:
+def counted_deliveries(policies: Column | None = None) -> Column:
     """How many deliveries of a row of ``silver.message_state`` count against a limit, as far as the brokers' rules say.
+    With its queue's ``policies`` no count is believed that a classic RabbitMQ queue leaves as the message brought it.
 
     RabbitMQ: the last delivery's own count and itself, since a quorum queue leaves out what is returned on purpose;
     where none is shown, those since the message last came to its queue. Else all, or the last one's count if that is
@@ -153,6 +154,9 @@ def counted_deliveries() -> Column:
     in_rabbitmq = F.col("system") == "rabbitmq"
     since = F.when(in_rabbitmq, since_arrival(F.col("deliveries"), F.col("deaths"))).otherwise(F.col("deliveries"))
     told = F.try_add(last_told(F.col("deliveries"), "broker_count"), F.lit(1))  # of those before it
+    if policies is not None:
+        then = policy_at(policies, F.try_element_at("deliveries", F.lit(-1))["time"])
+        told = F.when(F.coalesce((then["queue_type"] == "quorum") | then["counts"], F.lit(True)), told)
     # the last one at least: a message that is sent anew without its header does not show what it came back from
     seen = F.greatest(F.size(since), F.least(F.size("deliveries"), F.lit(1))).cast("bigint")
     return F.when(in_rabbitmq, F.coalesce(told, seen)).otherwise(F.greatest(seen, told))

@@ -44,7 +44,7 @@ def deaths(facts: SilverFacts, stage: Stage = as_it_is) -> DataFrame:
 
 def _by_broker(facts: SilverFacts) -> DataFrame:
     state = _with_told(_told_dead(facts)).withColumn("death", _told())
-    return _rows(state, F.lit(None).cast("string"), counted_deliveries())
+    return _rows(state, F.lit(None).cast("string"), counted_deliveries(F.col("policies")))
 
 
 def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
@@ -59,7 +59,7 @@ def _by_broker_or_limit(facts: SilverFacts, stage: Stage) -> DataFrame:
     cause = F.when(implied | killed_by_limit(), "delivery_limit")
     # the broker may have counted deliveries that were before the first event
     told = count_at(F.col("steps"), F.col("death.time"))
-    counted = counted_deliveries()
+    counted = counted_deliveries(F.col("policies"))
     count = F.when(implied, F.greatest(counted, told)).otherwise(counted)
     return _rows(state, cause, count)
 

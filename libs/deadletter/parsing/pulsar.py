@@ -66,8 +66,9 @@ RULES = ENVELOPE_RULES | {
     "bad_origin: a dead letter names its origin as ORIGIN_MESSAGE_ID and REAL_TOPIC, and a retry not the retry topic,"
     " as old Java clients do": (
         "kind = 'dead_letter' AND (origin_id IS NULL OR coalesce(origin_tenant, '') = '')"
-        " OR kind IN ('receive', 'acknowledge', 'negative_acknowledge', 'dead_letter')"
-        " AND property_map['RECONSUMETIMES'] IS NOT NULL AND endswith(origin_topic, '-RETRY')"
+        " OR property_map['RECONSUMETIMES'] IS NOT NULL AND endswith(origin_topic, '-RETRY') AND origin_topic = CASE"
+        " WHEN kind = 'dead_letter' THEN regexp_replace(topic, '-DLQ$', '-RETRY')"
+        " WHEN kind IN ('receive', 'acknowledge', 'negative_acknowledge') THEN topic END"
     ),
     "bad_redelivery_count: redelivery_count, or a retry's RECONSUMETIMES, is not a whole number from 0": (
         f"kind = 'receive' AND NOT coalesce({whole('redelivery_count')} >= 0, false)"
