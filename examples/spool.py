@@ -11,22 +11,23 @@ import threading
 import time
 import uuid
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO
 
 LOG = logging.getLogger(__name__)
 
 
-def now() -> str:
-    """The present, as ``captured_at``."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+def now(lag: float = 0) -> str:
+    """The present, or so many seconds later, as ``captured_at``."""
+    return (datetime.now(UTC) + timedelta(seconds=lag)).isoformat(timespec="microseconds")
 
 
 class Spool:
     """One tap's events in a folder: a file is written under a hidden name, and renamed after some ``seconds``, at
     :meth:`close` and when the process ends. Those that a killed tap left hidden are renamed by the next one. May be
-    used by several threads; a process that forks begins a file of its own."""
+    used by several threads; a process that forks begins a file of its own. Give each host a folder below: on a shared
+    file system another host may not see that a file is in use."""
 
     def __init__(self, folder: str | Path, seconds: float = 60) -> None:
         self._folder, self._seconds = Path(folder), seconds

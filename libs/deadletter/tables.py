@@ -355,7 +355,7 @@ QUEUE_HEALTH = Table(
         Column("claimed", _COUNT, "Claims granted or deliveries made"),
         Column("settled", _COUNT, "Messages deleted or acknowledged; one that died in this queue is not counted"),
         Column("dead_lettered", _COUNT, "Messages that died"),
-        Column("delayed", _COUNT, "Messages posted with a delay in force"),
+        Column("delayed", _COUNT, "Messages posted with a delay in force; RabbitMQ's delays are queues of their own"),
         Column("expired_unseen", _COUNT, "Zaqar: messages whose TTL ended without any delivery"),
     ),
     deletion_vectors=True,
@@ -457,7 +457,11 @@ AT_RISK = Table(
     MESSAGE_KEY,
     (
         *_MESSAGE,
-        Column("risk", "string", "at_limit: dead at the next delivery; one_short: one is left; known_pattern"),
+        Column(
+            "risk",
+            "string",
+            "at_limit: dead at the next delivery (RabbitMQ: as it returns); one_short: one is left; known_pattern",
+        ),
         Column("status", "string", "available, claimed, delayed or outcome_unknown at the run's as_of"),
         Column("claim_count", "bigint", "Claims or deliveries that count against the limit"),
         Column("max_deliveries", "bigint", "The limit in force; null: none"),

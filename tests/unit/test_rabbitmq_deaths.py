@@ -309,6 +309,18 @@ def test_a_count_that_comes_with_a_dead_letter_was_held_against_no_limit_there(f
     assert "delivered_over_limit" not in {row["kind"] for name in brought for row in told[name]}
 
 
+EARLY = story(posted(1, "orders"), rejected(1.4), read(1.5, "orders"))
+EARLY_AND_BACK = story(posted(1, "orders"), rejected(1.4), read(1.5, "orders"), read(9, "orders"))
+BEFORE_THE_CAPTURE = story(rejected(1.4), read(1.5, "orders"))
+
+
+def test_a_reject_is_not_before_the_delivery_that_it_is_about(died):
+    """A consumer is done at once, and the collector lags. Where the post was not seen, a delivery may not have been."""
+    (row,) = died(EARLY)
+    assert (row["reason"], row["claim_count"]) == ("rejected", 1)
+    assert not died(EARLY_AND_BACK) and not died(BEFORE_THE_CAPTURE)
+
+
 IN_A_STREAM = story(at(0, queue_created(kind="rabbit_stream_queue")), read(1, "orders"), rejected(2))
 
 

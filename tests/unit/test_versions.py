@@ -55,8 +55,8 @@ def fingerprint(patterns):
 @pytest.mark.parametrize(
     ("patterns", "version", "known"),
     [
-        (PARSES, parsing.PARSER_VERSION, (17, "f1191d29385b0d1c")),
-        (JUDGES, deadletter.RULES_VERSION, ("25", "78a4ad09cd9ac9de")),
+        (PARSES, parsing.PARSER_VERSION, (17, "33ee45a827f8d345")),
+        (JUDGES, deadletter.RULES_VERSION, ("25", "8fea0720ecae14f7")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

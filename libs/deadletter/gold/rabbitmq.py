@@ -69,6 +69,8 @@ def _with_told(state: DataFrame) -> DataFrame:
     would else be computed as often."""
     state = state.withColumn("deaths", dated(F.col("deaths"), F.col("deliveries")))
     told = F.size("failures") > 0
+    later = F.when(told, F.transform("deaths", _after_its_delivery)).otherwise(F.col("deaths"))
+    state = state.withColumn("deaths", later)
     held = F.when(told, F.filter("deaths", lambda death: ~_taken_back(death))).otherwise(F.col("deaths"))
     return state.withColumn("told", latest_death(held, F.col("deliveries"), F.col("deaths")))
 
@@ -83,6 +85,15 @@ def _taken_back(death: Column) -> Column:
     same = F.filter("failures", lambda f: F.coalesce(f["consumer"] == its_own, F.lit(False)))
     requeued = F.exists(same, lambda f: (f["time"] > death["time"]) & ~F.array_contains(rejects, f["event_id"]))
     return _is_reject(death) & (F.coalesce(F.col("settled.time") > death["time"], F.lit(False)) | requeued)
+
+
+def _after_its_delivery(death: Column) -> Column:
+    """The death, with a consumer's reject not before the first delivery of a message that was seen since its post: the
+    consumer is done with it sooner than a collector that lags dates the delivery by."""
+    first = F.get("deliveries", 0)["time"]
+    early = _is_reject(death) & F.col("posted").isNotNull() & (death["told"] < first)
+    moved = death.withField("time", F.greatest(death["time"], first)).withField("told", first)
+    return F.when(F.coalesce(early, F.lit(False)), moved).otherwise(death)
 
 
 def _is_reject(death: Column) -> Column:

@@ -143,7 +143,8 @@ RULES = ENVELOPE_RULES | {
         "(surface = 'firehose' AND NOT (routing_key RLIKE '^(publish|deliver)[.]'))"
         " OR (surface = 'consumer' AND NOT (routing_key RLIKE '^(ack|requeue|reject)[.]'))"
     ),
-    "bad_headers: properties.headers do not read": "kind IS NOT NULL AND head IS NULL",
+    "bad_headers: properties.headers is missing or no object; vhost, connection, channel and the message's own"
+    " properties are in it": "kind IS NOT NULL AND head IS NULL",
     "no_tenant: the vhost is missing": (
         "head IS NOT NULL AND kind IS NOT NULL AND kind != 'feature_flag' AND coalesce(head.vhost, '') = ''"
     ),
