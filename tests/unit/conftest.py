@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from deadletter.gold.at_risk import receivable, waiting
 from deadletter.gold.dead_letters import placed_deaths
 from deadletter.gold.facts import each, until
 from deadletter.parsing import brokers
 from deadletter.parsing.envelope import with_captured_at
+from deadletter.rules.zaqar_store import REDIS
 from deadletter.silver import state
 from deadletter.spark.frames import frame_of
 from deadletter.spark.session import tune
@@ -72,3 +74,9 @@ def died(facts, dead, request):
     seen = {row["tenant"] for row in facts.state.select("tenant").distinct().collect()}
     assert seen == {stories.tenant.format(name) for name in stories}, "events that are refused tell nothing"
     return by_story(placed_deaths(dead, facts).collect()).__getitem__
+
+
+@pytest.fixture(scope="module")
+def at_risk(facts, dead):
+    """The messages of a story that somebody can receive, by its tenant."""
+    return by_story(receivable(waiting(facts, dead, REDIS), facts, dead, REDIS).collect()).__getitem__

@@ -142,7 +142,7 @@ def _delayed(lake: Lake, read: frozenset[Queue], links: Sequence[Link]) -> list[
     posted as well."""
     leading = {link.source for link in links}
     there = frozenset(queue for queue in read if queue[0] == "rabbitmq")
-    work = frozenset(queue for queue in there if {queue, (*queue[:2], EVERY)} & leading)
+    work = frozenset(queue for queue in there if {queue, all_of_tenant(queue)} & leading)
     expired = lake.read(tables.DEAD_LETTERS).where("system = 'rabbitmq' AND reason = 'expired'")
     found = _queues(expired.where(Scope(work).receives)) if work else []
     if others := there - work:
@@ -157,12 +157,7 @@ def _not_delayed(lake: Lake, late: Sequence[Queue], as_of: datetime) -> list[Que
     was told of it: it died. Gold has none of it yet, so the links may not have its way."""
     policies = lake.read(tables.QUEUE_POLICIES).where("system = 'rabbitmq'").where(F.col("valid_from") <= F.lit(as_of))
     found = _queues(may_have_led_on(policies.where(f"{of_queues(late)} OR queue = '{EVERY}'"), held_if_few))
-    if not found:
-        return []
-    vhosts = of_queues(map(all_of_tenant, found))
-    deaths = lake.read(tables.MESSAGE_STATE).where(vhosts).select(*QUEUE, F.inline("deaths"))
-    expired = deaths.where("reason = 'expired'")
-    return _with_sources(_queues(expired.where(Scope(frozenset(found)).receives)), expired)
+    return _expired_into(lake, found)
 
 
 def _delivering(lake: Lake, changed: frozenset[Queue], as_of: datetime) -> list[Queue]:
@@ -175,11 +170,16 @@ def _delivering(lake: Lake, changed: frozenset[Queue], as_of: datetime) -> list[
     delivered = F.exists("deliveries", lambda delivery: delivery["time"] <= F.lit(as_of))
     expired = F.exists("deaths", lambda death: death["reason"] == "expired")
     both = state.where(of_queues(others)).groupBy(*QUEUE).agg((F.bool_or(delivered) & F.bool_or(expired)).alias("both"))
-    if not (found := _queues(both.where("both"))):
+    return _expired_into(lake, _queues(both.where("both")))
+
+
+def _expired_into(lake: Lake, queues: Sequence[Queue]) -> list[Queue]:
+    """The queues from which messages expired into one of the ``queues``, as silver tells, :func:`_with_sources`."""
+    if not queues:
         return []
-    deaths = state.where(of_queues(map(all_of_tenant, found))).select(*QUEUE, F.inline("deaths"))
-    expired_deaths = deaths.where("reason = 'expired'")
-    return _with_sources(_queues(expired_deaths.where(Scope(frozenset(found)).receives)), expired_deaths)
+    deaths = lake.read(tables.MESSAGE_STATE).where(of_queues(map(all_of_tenant, queues)))
+    expired = deaths.select(*QUEUE, F.inline("deaths")).where("reason = 'expired'")
+    return _with_sources(_queues(expired.where(Scope(frozenset(queues)).receives)), expired)
 
 
 def _with_sources(queues: Sequence[Queue], expired: DataFrame) -> list[Queue]:
