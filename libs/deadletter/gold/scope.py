@@ -11,7 +11,7 @@ queue has one of its own or was purged, a project is replayed as a whole.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -129,9 +129,24 @@ def affected(changed: Iterable[Queue], links: Iterable[Link], turned: Iterable[Q
     whole = {queue[:2] for queue in first if queue[2] == EVERY or queue[:2] in chained}
     if any(EVERY in tenant for tenant in whole):
         return EVERYTHING
-    found, ahead = set(first), set(first)
-    while ahead:
-        ahead = {to for queue in ahead for at in (queue, all_of_tenant(queue)) for to in targets.get(at, ())} - found
-        found |= ahead
+
+    def next_ones(ahead: frozenset[Queue]) -> set[Queue]:
+        return {to for queue in ahead for at in (queue, all_of_tenant(queue)) for to in targets.get(at, ())}
+
+    found = reached(first, next_ones)
     queues = {all_of_tenant(queue) if queue[:2] in whole else queue for queue in found}
     return Scope(frozenset(queues)) if len(queues) <= MOST_QUEUES else EVERYTHING
+
+
+def reached(queues: Iterable[Queue], following: Callable[[frozenset[Queue]], Iterable[Queue]]) -> frozenset[Queue]:
+    """The ``queues``, those ``following`` them, and so on; also where they follow each other in a circle.
+
+    >>> steps = {"l5": "l3", "l3": "orders", "orders": "l5"}
+    >>> sorted(reached({"l3"}, lambda ahead: {steps[queue] for queue in ahead}))
+    ['l3', 'l5', 'orders']
+    """
+    found = ahead = frozenset(queues)
+    while ahead:
+        ahead = frozenset(following(ahead)) - found
+        found |= ahead
+    return found

@@ -17,7 +17,7 @@ from deadletter.gates.suites import load_all
 from deadletter.gold.healthy import sample_of
 from deadletter.gold.rabbitmq import may_have_led_on
 from deadletter.gold.removal import removals
-from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
+from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected, reached
 from deadletter.lake import Lake, Progress, digest
 from deadletter.lake.progress import DECISIONS, HABITS, MASKS, RULES, SAMPLE, STALE, WRITING
 from deadletter.patterns.codes import MARKS
@@ -185,11 +185,7 @@ def _expired_into(lake: Lake, queues: Sequence[Queue]) -> list[Queue]:
 def _with_sources(queues: Sequence[Queue], expired: DataFrame) -> list[Queue]:
     """The ``queues``, and those from which messages ``expired`` into them, and so on: a delay can have several steps,
     and what it is depends on all that follow."""
-    found, ahead = set(queues), frozenset(queues)
-    while ahead:
-        ahead = frozenset(_queues(expired.where(Scope(ahead).receives))) - found
-        found |= ahead
-    return sorted(found)
+    return sorted(reached(queues, lambda ahead: _queues(expired.where(Scope(ahead).receives))))
 
 
 def _acknowledged(lake: Lake, read: frozenset[Queue], as_of: datetime) -> list[Queue]:

@@ -30,7 +30,7 @@ from deadletter.gold.patterns import compare_payloads, grouped, poison_patterns,
 from deadletter.gold.payload import payloads, with_payload
 from deadletter.gold.profile import queue_profile, usual
 from deadletter.gold.removal import by_dead_letter_queue
-from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected
+from deadletter.gold.scope import EVERYTHING, NOTHING, Link, Scope, affected, reached
 from deadletter.gold.survival import delivery_survival
 from deadletter.gold.uneventful import split
 from deadletter.lake import Lake, Progress
@@ -222,14 +222,16 @@ def _derive(run: Derivation, gate: Gate, tell: Tell) -> None:
 def _with_next_steps(lake: Lake, queues: frozenset[Queue]) -> frozenset[Queue]:
     """The ``queues``, and those to which messages expired from there, and so on: a delay in several steps is derived at
     once, not anew for each of them."""
-    found, ahead = queues, queues
-    while ahead := frozenset(queue for queue in ahead if queue[0] == "rabbitmq"):
-        deaths = lake.read(tables.MESSAGE_STATE).where(of_queues(ahead)).select("system", "tenant", F.inline("deaths"))
+
+    def next_steps(ahead: frozenset[Queue]) -> list[Queue]:
+        here = frozenset(queue for queue in ahead if queue[0] == "rabbitmq")
+        if not here:
+            return []
+        deaths = lake.read(tables.MESSAGE_STATE).where(of_queues(here)).select("system", "tenant", F.inline("deaths"))
         there = deaths.where("reason = 'expired' AND dead_letter_queue IS NOT NULL")
-        to = there.select("system", "tenant", "dead_letter_queue").distinct().collect()
-        ahead = frozenset(tuple(queue) for queue in to) - found
-        found |= ahead
-    return found
+        return [tuple(to) for to in there.select("system", "tenant", "dead_letter_queue").distinct().collect()]
+
+    return reached(queues, next_steps)
 
 
 def _facts(run: Derivation) -> SilverFacts:
